@@ -1,0 +1,192 @@
+"""The model of what was seen in one attempt. It imports nothing of ours and judges nothing.
+
+Values that came from elsewhere (token ids, logprobs, bodies) are kept as they were sent, wrong or not: telling right from
+wrong is the work of the checks, and a record that cannot hold a fault cannot show it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict
+
+EVIDENCE_VERSION = 1
+
+Dialect = Literal["chat", "responses", "messages", "gemini"]
+TrajectoryFormat = Literal["atif", "none"]
+Outcome = Literal["complete", "upstream_error", "malformed_upstream", "cut_upstream", "unreachable_upstream", "refused"]
+Delivery = Literal["delivered", "client_gone", "unknown"]
+
+
+class Record(BaseModel):
+    """A frozen piece of evidence. NaN and infinities survive a round trip through JSON."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", ser_json_inf_nan="constants")
+
+
+class Message(Record):
+    """One HTTP message. Header names are lower-case; secrets in headers and body are replaced by ``<redacted>``."""
+
+    headers: dict[str, str]
+    body: str
+    status: int | None = None
+    """The status of a reply; None for a request."""
+
+
+class Sample(Record):
+    """What the engine sampled for one choice: ``token_ids`` and ``logprobs`` are parallel, shape (completion length,)."""
+
+    index: int
+    token_ids: tuple[Any, ...] | None
+    logprobs: tuple[Any, ...] | None
+    """Natural logarithms, as the engine sent them; None where it sent none."""
+    finish_reason: str | None
+
+
+class Times(Record):
+    """Unix seconds. A moment that never came is None."""
+
+    received: float
+    forwarded: float | None = None
+    first_byte: float | None = None
+    """When the first byte of the reply's body came from the engine."""
+    replied: float | None = None
+    delivered: float | None = None
+
+
+class Call(Record):
+    """One wire request with its reply, in the four forms in which it existed."""
+
+    index: int
+    """Order of arrival in the attempt, from 0."""
+    id: str
+    dialect: Dialect
+    method: str
+    path: str
+    streamed: bool
+    received: Message
+    """The request as the harness sent it."""
+    forwarded: Message | None = None
+    """The request as the proxy sent it to the engine."""
+    replied: Message | None = None
+    """The reply as it came from the engine; for a stream, its bytes from the first to the last."""
+    delivered: Message | None = None
+    """The reply as the harness was to get it."""
+    prompt_ids: tuple[Any, ...] | None = None
+    """The ids of the prompt as the engine reported them, shape (prompt length,)."""
+    samples: tuple[Sample, ...] = ()
+    outcome: Outcome
+    error: str | None = None
+    delivery: Delivery = "unknown"
+    times: Times
+
+
+class Deviation(Record):
+    """A known fault of a named version of something else: a reason, a link, and the versions that have it."""
+
+    requirement: str
+    reason: str
+    link: str
+    subject: str
+    """Whose fault it is: the harness's name, or ``harbor``."""
+    versions: str
+    """A PEP 440 specifier of the subject's versions that have the fault, e.g. ``>=0.26,<0.27``."""
+    expires: str
+    """The ISO date after which the entry must be looked at again."""
+
+
+class SeamFacts(Record):
+    """What the seam table said of this seam when the attempt ran."""
+
+    harness: str
+    digest: str
+    """SHA-256 of the row."""
+    dialect: Dialect
+    streams: bool
+    trajectory: TrajectoryFormat
+    deviations: tuple[Deviation, ...] = ()
+
+
+class ScenarioFacts(Record):
+    """What the scenario asks for. ``steps`` is the number of turns its script has."""
+
+    name: str
+    steps: int
+    shell_commands: tuple[tuple[str, ...], ...]
+    """The commands of each scripted turn; several in one turn are parallel calls."""
+    reward: float | None
+    """What the verifier must say; None where it must say nothing."""
+
+
+class Ending(Record):
+    """How the attempt ended, as seen by us; what Harbor says is in ``trial/result.json``."""
+
+    how: Literal["finished", "raised"]
+    exception_type: str | None = None
+    exception_message: str | None = None
+
+
+class Manifest(Record):
+    """Who, what, when. Times are ISO 8601 in UTC."""
+
+    evidence_version: int = EVIDENCE_VERSION
+    attempt_id: str
+    run_id: str
+    harness: str
+    sandbox: str
+    engine: str
+    scenario: ScenarioFacts
+    attempt: int
+    seam: SeamFacts
+    model: str
+    versions: dict[str, str]
+    """Version of everything that took part; ``harness`` is the version that really ran."""
+    digests: dict[str, str] = {}
+    """SHA-256 of what really ran, e.g. ``harness``."""
+    requirements: str
+    started_at: str
+    ended_at: str
+    ending: Ending
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """The frozen record of one attempt.
+
+    ``files`` maps the relative path of each text file below ``trial/`` and ``native/`` to its text.
+    """
+
+    manifest: Manifest
+    calls: tuple[Call, ...]
+    files: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def name(self) -> str:
+        """``pi-in-local-edit_file``, as in a test id; a second attempt ends in ``-2``."""
+        manifest = self.manifest
+        attempt = "" if manifest.attempt == 1 else f"-{manifest.attempt}"
+        return f"{manifest.harness}-in-{manifest.sandbox}-{manifest.scenario.name}{attempt}"
+
+    @cached_property
+    def trial_result(self) -> dict[str, Any] | None:
+        """Harbor's ``result.json``, or None if the trial never wrote one."""
+        return self._json("trial/result.json")
+
+    @cached_property
+    def trajectory(self) -> dict[str, Any] | None:
+        """Harbor's ATIF document of the harness's own log, or None if there is none."""
+        return self._json("trial/agent/trajectory.json")
+
+    def _json(self, path: str) -> dict[str, Any] | None:
+        text = self.files.get(path)
+        if text is None:
+            return None
+        try:
+            document = json.loads(text)
+        except ValueError:
+            return None
+        return document if isinstance(document, dict) else None

@@ -1,0 +1,120 @@
+"""Evidence on disk: ``<harness>/<sandbox>/<engine>/<scenario>/<attempt>/`` with a manifest, the calls, and Harbor's files.
+
+An attempt's folder appears whole or not at all: it is written beside its place and renamed into it.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel, ValidationError
+
+from pytest_harness.evidence.model import EVIDENCE_VERSION, Call, Evidence, Manifest
+
+MANIFEST = "manifest.json"
+CALLS = "calls.ndjson"
+FILE_FOLDERS = ("trial", "native")
+
+
+class EvidenceError(Exception):
+    """Stored evidence that cannot be read; the message names the file, what is wrong and what to do."""
+
+
+def attempt_dir(root: Path, manifest: Manifest) -> Path:
+    """Where the evidence of this attempt belongs below ``root``."""
+    return root / manifest.harness / manifest.sandbox / manifest.engine / manifest.scenario.name / str(manifest.attempt)
+
+
+def write_evidence(root: Path, manifest: Manifest, calls: tuple[Call, ...], folders: dict[str, Path]) -> Path:
+    """Freeze one attempt below ``root`` and return its folder; an older one in its place is replaced.
+
+    ``folders`` maps ``trial`` and ``native`` to the folders whose content becomes part of the evidence.
+    """
+    target = attempt_dir(root, manifest)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    staging = Path(tempfile.mkdtemp(prefix=f".{target.name}-", dir=target.parent))
+    try:
+        staging.chmod(0o755)
+        for name, source in folders.items():
+            if source.is_dir():
+                shutil.copytree(source, staging / name, symlinks=True)
+        with (staging / CALLS).open("w", encoding="utf-8") as lines:
+            lines.writelines(call.model_dump_json() + "\n" for call in calls)
+        (staging / MANIFEST).write_text(manifest.model_dump_json(indent=1) + "\n", encoding="utf-8")
+        if target.exists():
+            old = Path(tempfile.mkdtemp(prefix=f".{target.name}-old-", dir=target.parent))
+            target.rename(old / "old")
+            staging.rename(target)
+            shutil.rmtree(old)
+        else:
+            staging.rename(target)
+    except BaseException:
+        shutil.rmtree(staging, ignore_errors=True)
+        raise
+    return target
+
+
+def find_evidence(root: Path) -> Iterator[Path]:
+    """The folders of all attempts at or below ``root``, in the order of their names."""
+    for path in sorted(root.rglob(MANIFEST)):
+        folder = path.parent
+        inside = folder.relative_to(root).parts
+        if not any(part.startswith(".") for part in inside) and not set(inside) & set(FILE_FOLDERS):
+            yield folder
+
+
+def read_evidence(folder: Path) -> Evidence:
+    """Read the evidence of one attempt.
+
+    Raises EvidenceError where a file is missing, torn, or from a newer version than this reader.
+    """
+    manifest = _parse(Manifest, folder / MANIFEST, _text(folder / MANIFEST))
+    lines = _text(folder / CALLS).splitlines()
+    calls = tuple(_parse(Call, folder / CALLS, line, number) for number, line in enumerate(lines, start=1))
+    return Evidence(manifest=manifest, calls=calls, files=dict(_texts(folder)))
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        raise EvidenceError(f"{path} is missing, so this is not the whole evidence of an attempt; run the rollout again") from None
+    except UnicodeDecodeError as error:
+        raise EvidenceError(
+            f"{path} is not UTF-8 text ({error.reason} at byte {error.start}); restore it or run the rollout again"
+        ) from None
+
+
+def _parse[Model: BaseModel](model: type[Model], path: Path, text: str, line: int | None = None) -> Model:
+    where = str(path) if line is None else f"{path}, line {line}"
+    try:
+        document: Any = json.loads(text)
+    except ValueError as error:
+        raise EvidenceError(f"{where} is not JSON ({error}); restore it or run the rollout again") from None
+    if isinstance(document, dict):
+        version = document.get("evidence_version")
+        if isinstance(version, int) and version > EVIDENCE_VERSION:
+            raise EvidenceError(
+                f"{where} is evidence of version {version}, this reader knows up to {EVIDENCE_VERSION}; use a newer harness-conformance"
+            )
+    try:
+        return model.model_validate(document)
+    except ValidationError as error:
+        first = error.errors()[0]
+        key = ".".join(str(part) for part in first["loc"]) or "the document"
+        raise EvidenceError(f"{where}: {key}: {first['msg']}; it was changed after it was written, or comes from another program") from None
+
+
+def _texts(folder: Path) -> Iterator[tuple[str, str]]:
+    for name in FILE_FOLDERS:
+        for path in sorted((folder / name).rglob("*")):
+            if path.is_file() and not path.is_symlink():
+                try:
+                    yield path.relative_to(folder).as_posix(), path.read_text(encoding="utf-8")
+                except UnicodeDecodeError:
+                    continue

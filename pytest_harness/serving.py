@@ -1,0 +1,99 @@
+"""Runs an ASGI application on loopback in a background thread, on as many listening sockets as it is given.
+
+The capture proxy and the embedded engine both stand on this. One thread and one event loop serve all sockets of a server; a
+socket made inside another network namespace works like any other (a socket belongs for ever to the namespace it was made in).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import threading
+from collections.abc import Awaitable, Callable, Coroutine, MutableMapping
+from concurrent.futures import Future
+from types import TracebackType
+from typing import Any, Self
+
+import uvicorn
+import uvloop
+
+Scope = MutableMapping[str, Any]
+Event = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[Event]]
+Send = Callable[[Event], Awaitable[None]]
+ASGIApp = Callable[[Scope, Receive, Send], Awaitable[None]]
+
+_BACKLOG = 1024
+
+
+class Listener:
+    """One listening socket of a server. ``url`` is its base URL, without a path."""
+
+    def __init__(self, url: str, server: uvicorn.Server, serving: Future[None]) -> None:
+        self.url = url
+        self._server = server
+        self._serving = serving
+
+    def close(self) -> None:
+        """Stop listening and cut what is still being served here. Closing twice is harmless."""
+        self._server.should_exit = self._server.force_exit = True
+        self._serving.result(timeout=10)
+
+
+class BackgroundServer:
+    """Serves ``app`` until closed. Use it as a context manager, or call ``start`` and ``close``."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._thread: threading.Thread | None = None
+        self._listeners: list[Listener] = []
+
+    def start(self) -> Self:
+        """Start the thread. It does not listen anywhere yet."""
+        ready = threading.Event()
+
+        def run() -> None:
+            with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+                self._loop = runner.get_loop()
+                ready.set()
+                self._loop.run_forever()
+
+        self._thread = threading.Thread(target=run, name=f"serving {type(self._app).__name__}", daemon=True)
+        self._thread.start()
+        ready.wait()
+        return self
+
+    def listen(self, sock: socket.socket | None = None) -> Listener:
+        """Serve on ``sock``, or on a free loopback port. The server owns the socket from now on."""
+        if sock is None:
+            sock = socket.create_server(("127.0.0.1", 0), backlog=_BACKLOG)
+        host, port = sock.getsockname()[:2]
+        config = uvicorn.Config(self._app, lifespan="off", log_config=None, access_log=False, http="httptools", ws="none")
+        server = uvicorn.Server(config)
+        listener = Listener(f"http://{host}:{port}", server, self.submit(server.serve(sockets=[sock])))
+        self._listeners.append(listener)
+        return listener
+
+    def submit[T](self, coroutine: Coroutine[Any, Any, T]) -> Future[T]:
+        """Run a coroutine on the server's loop."""
+        if self._loop is None:
+            raise RuntimeError("start the server before giving it work")
+        return asyncio.run_coroutine_threadsafe(coroutine, self._loop)
+
+    def close(self) -> None:
+        """Stop listening, cut what is still being served, and end the thread. Closing twice is harmless."""
+        if self._loop is None or self._thread is None:
+            return
+        for listener in self._listeners:
+            listener.close()
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join(timeout=10)
+        self._loop = self._thread = None
+        self._listeners.clear()
+
+    def __enter__(self) -> Self:
+        return self.start()
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.close()
