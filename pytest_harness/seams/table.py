@@ -1,0 +1,127 @@
+"""Reads the rows of the seam table. Whatever is wrong with one is said here: the file, the key, what was found and expected."""
+
+from __future__ import annotations
+
+import difflib
+import json
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from pytest_harness.resources import resource
+from pytest_harness.seams.faults import describe
+from pytest_harness.seams.placeholders import placeholders
+from pytest_harness.seams.rows import PreinstalledInstall, Seam, SeamError
+
+NOT_SEAMS = frozenset({"sandboxes"})
+"""Stems of TOML files in ``seams/`` that are other tables."""
+
+_EVERYWHERE = frozenset({"url", "key", "model"})
+
+
+class SeamTable:
+    """All rows by name, in the order of their names."""
+
+    def __init__(self, seams: dict[str, Seam]) -> None:
+        self._seams = dict(sorted(seams.items()))
+
+    @classmethod
+    def load(cls, *folders: Path) -> SeamTable:
+        """Read the bundled rows, then those of ``folders``; a later row replaces an earlier one of the same name.
+
+        Raises SeamError naming every fault of every file.
+        """
+        seams: dict[str, Seam] = {}
+        faults: list[str] = []
+        for folder in (resource("seams"), *folders):
+            if not folder.is_dir():
+                faults.append(f"{folder}: no such folder found, a folder with one TOML file a harness expected")
+                continue
+            for path in sorted(folder.glob("*.toml")):
+                if path.stem not in NOT_SEAMS:
+                    try:
+                        seams[path.stem] = read_seam(path)
+                    except SeamError as error:
+                        faults.append(str(error))
+        if faults:
+            raise SeamError("\n".join(faults))
+        return cls(seams)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of all rows."""
+        return tuple(self._seams)
+
+    def __getitem__(self, name: str) -> Seam:
+        try:
+            return self._seams[name]
+        except KeyError:
+            close = difflib.get_close_matches(name, self._seams, n=3, cutoff=0.5)
+            hint = f"did you mean {' or '.join(close)}? " if close else ""
+            raise SeamError(f"there is no harness {name!r}; {hint}known: {', '.join(self._seams) or 'none'}") from None
+
+    def get(self, spec: str) -> Seam:
+        """The row that ``NAME[@VERSION]`` asks for; VERSION is an exact version of the harness, or ``latest``.
+
+        Raises SeamError if there is no such row, naming those that are there.
+        """
+        name, at, version = spec.partition("@")
+        seam = self[name]
+        if not at:
+            return seam
+        if not version:
+            raise SeamError(f"{spec!r} ends in @: write an exact version or latest after it, or leave the @ out")
+        if isinstance(seam.install, PreinstalledInstall):
+            raise SeamError(f"{name} is installed already, in the version that it has: leave @{version} out")
+        return seam.model_copy(update={"install": seam.install.model_copy(update={"version": version})})
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._seams)
+
+    def __len__(self) -> int:
+        return len(self._seams)
+
+
+def read_seam(path: Path) -> Seam:
+    """Read one row. Raises SeamError naming every fault of the file."""
+    where = f"{path.parent.name}/{path.name}"
+    try:
+        text = path.read_text(encoding="utf-8")
+        document = tomllib.loads(text)
+    except (OSError, UnicodeDecodeError) as error:
+        raise SeamError(f"{where} cannot be read: {error}") from None
+    except tomllib.TOMLDecodeError as error:
+        at = str(error).replace("at end of document", f"at line {text.count('\n') + 1}, the end")
+        raise SeamError(f"{where} is not TOML: {at}") from None
+    try:
+        # By way of JSON: strict, and yet TOML's arrays are tuples and its dates ISO strings.
+        seam = Seam.model_validate_json(json.dumps(document, default=str))
+    except ValidationError as error:
+        raise SeamError("\n".join(f"{where}: {fault}" for fault in describe(Seam, error))) from None
+    faults = list(_unknown_placeholders(seam))
+    if seam.name != path.stem:
+        faults.insert(0, f'name: "{seam.name}" found, "{path.stem}" as in the file\'s name expected')
+    if faults:
+        raise SeamError("\n".join(f"{where}: {fault}" for fault in faults))
+    return seam.at(path.parent.resolve())
+
+
+def json_schema() -> dict[str, Any]:
+    """The JSON Schema of a row, for editors and for other programs."""
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **Seam.model_json_schema()}
+
+
+def _unknown_placeholders(seam: Seam) -> Iterator[str]:
+    tables: tuple[tuple[str, Any, frozenset[str]], ...] = (
+        ("agent", seam.agent.model_dump(exclude={"command"}), _EVERYWHERE),
+        ("agent.command", seam.agent.command, _EVERYWHERE | {"instruction"}),
+        ("step_limit", seam.step_limit and seam.step_limit.model_dump(), _EVERYWHERE | {"steps"}),
+    )
+    for key, table, known in tables:
+        expected = " ".join(f"{{{each}}}" for each in sorted(known))
+        for where, name in placeholders(key, table):
+            if name not in known:
+                yield f"{where}: placeholder {{{name}}} found, one of {expected} expected"
