@@ -66,6 +66,8 @@ class BackgroundServer:
 
     def listen(self, sock: socket.socket | None = None) -> Listener:
         """Serve on ``sock``, or on a free loopback port. The server owns the socket from now on."""
+        if self._loop is None:
+            raise RuntimeError("start the server before it can listen")
         if sock is None:
             sock = socket.create_server(("127.0.0.1", 0), backlog=_BACKLOG)
         host, port = sock.getsockname()[:2]

@@ -18,6 +18,7 @@ from pytest_harness.evidence.model import EVIDENCE_VERSION, Call, Evidence, Mani
 
 MANIFEST = "manifest.json"
 CALLS = "calls.ndjson"
+REDACTED = "<redacted>"
 FILE_FOLDERS = ("trial", "native")
 
 
@@ -25,17 +26,27 @@ class EvidenceError(Exception):
     """Stored evidence that cannot be read; the message names the file, what is wrong and what to do."""
 
 
-def attempt_dir(root: Path, manifest: Manifest) -> Path:
+def attempt_dir(root: Path, *, harness: str, sandbox: str, engine: str, scenario: str, attempt: int) -> Path:
     """Where the evidence of this attempt belongs below ``root``."""
-    return root / manifest.harness / manifest.sandbox / manifest.engine / manifest.scenario.name / str(manifest.attempt)
+    return root / harness / sandbox / engine / scenario / str(attempt)
 
 
-def write_evidence(root: Path, manifest: Manifest, calls: tuple[Call, ...], folders: dict[str, Path]) -> Path:
+def write_evidence(
+    root: Path, manifest: Manifest, calls: tuple[Call, ...], folders: dict[str, Path], *, secrets: tuple[str, ...] = ()
+) -> Path:
     """Freeze one attempt below ``root`` and return its folder; an older one in its place is replaced.
 
-    ``folders`` maps ``trial`` and ``native`` to the folders whose content becomes part of the evidence.
+    ``folders`` maps ``trial`` and ``native`` to the folders whose content becomes part of the evidence. Each of ``secrets`` is
+    replaced by ``<redacted>`` in every file of theirs.
     """
-    target = attempt_dir(root, manifest)
+    target = attempt_dir(
+        root,
+        harness=manifest.harness,
+        sandbox=manifest.sandbox,
+        engine=manifest.engine,
+        scenario=manifest.scenario.name,
+        attempt=manifest.attempt,
+    )
     target.parent.mkdir(parents=True, exist_ok=True)
     staging = Path(tempfile.mkdtemp(prefix=f".{target.name}-", dir=target.parent))
     try:
@@ -43,6 +54,7 @@ def write_evidence(root: Path, manifest: Manifest, calls: tuple[Call, ...], fold
         for name, source in folders.items():
             if source.is_dir():
                 shutil.copytree(source, staging / name, symlinks=True)
+                _redact(staging / name, secrets)
         with (staging / CALLS).open("w", encoding="utf-8") as lines:
             lines.writelines(call.model_dump_json() + "\n" for call in calls)
         (staging / MANIFEST).write_text(manifest.model_dump_json(indent=1) + "\n", encoding="utf-8")
@@ -77,6 +89,16 @@ def read_evidence(folder: Path) -> Evidence:
     lines = _text(folder / CALLS).splitlines()
     calls = tuple(_parse(Call, folder / CALLS, line, number) for number, line in enumerate(lines, start=1))
     return Evidence(manifest=manifest, calls=calls, files=dict(_texts(folder)))
+
+
+def _redact(folder: Path, secrets: tuple[str, ...]) -> None:
+    for path in folder.rglob("*"):
+        if path.is_file() and not path.is_symlink():
+            content = redacted = path.read_bytes()
+            for secret in secrets:
+                redacted = redacted.replace(secret.encode(), REDACTED.encode())
+            if redacted != content:
+                path.write_bytes(redacted)
 
 
 def _text(path: Path) -> str:

@@ -1,0 +1,53 @@
+# Two commands for people: `make demo` and `make test`. Both set everything up by themselves.
+.DEFAULT_GOAL := help
+SHELL := /bin/bash
+VENV := .venv
+TOOLS := .tools
+STAMP := $(VENV)/.ready
+UV := $(shell command -v uv || echo $(TOOLS)/bin/uv)
+
+.PHONY: help demo test lint unit rollouts lock clean
+
+help:
+	@echo "make demo   judge two real harnesses, mini-swe-agent and pi, end to end"
+	@echo "make test   lint, types, unit tests, plugin tests, and the rollouts of the demo"
+	@echo "make lint | unit | rollouts   the parts of make test"
+	@echo "make lock   resolve requirements.lock anew"
+	@echo "make clean  remove the environment and the results"
+
+demo: $(STAMP)
+	$(VENV)/bin/pytest --harness=mini-swe-agent --harness=pi
+
+test: lint unit rollouts
+
+lint: $(STAMP)
+	$(VENV)/bin/ruff check .
+	$(VENV)/bin/ruff format --check .
+	$(VENV)/bin/mypy
+	$(VENV)/bin/lint-imports
+
+unit: $(STAMP)
+	$(VENV)/bin/pytest tests
+
+rollouts: $(STAMP)
+	$(VENV)/bin/pytest --harness=mini-swe-agent --harness=pi -n 2
+	$(VENV)/bin/pytest --replay .harness/evidence
+
+# The environment: Python >= 3.12 by uv, exactly what requirements.lock says, and the project itself.
+$(STAMP): requirements.lock pyproject.toml | $(UV)
+	$(UV) venv --quiet --clear --python "$$(cat .python-version)" $(VENV)
+	$(UV) pip sync --quiet --python $(VENV) --require-hashes requirements.lock
+	$(UV) pip install --quiet --python $(VENV) --no-deps --no-build-isolation --editable .
+	touch $@
+
+# uv of the locked version, where the machine has none.
+$(TOOLS)/bin/uv:
+	python3 -m venv $(TOOLS)
+	$(TOOLS)/bin/pip install --quiet --disable-pip-version-check "$$(grep -oE '^uv==[0-9.]+' requirements.lock)"
+
+lock: $(TOOLS)/bin/uv
+	$(TOOLS)/bin/uv pip compile pyproject.toml --group dev --universal --python-version "$$(cat .python-version)" \
+		--generate-hashes --no-emit-index-url --no-header --no-annotate --quiet --output-file requirements.lock
+
+clean:
+	rm -rf $(VENV) $(TOOLS) .harness

@@ -1,0 +1,66 @@
+"""The pytest door: options and nothing else. Without ``--harness`` or ``--replay`` the plugin is inert.
+
+What a conformance run does is in ``session.py``, which is imported only when one was asked for.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+from pathlib import Path
+
+import pytest
+
+EVIDENCE_DIR = Path(".harness/evidence")
+REPORT_DIR = Path(".harness/report")
+SUBJECTS = ("--harness", "--replay")
+
+
+def pytest_addoption(parser: pytest.Parser, pluginmanager: pytest.PytestPluginManager) -> None:
+    """Add the options of a conformance run.
+
+    Each is always there as ``--conformance-NAME``. The short names exist only in a run that names a subject by one of them, so
+    that a host or a plugin that owns ``--engine`` or ``--scenario`` is not disturbed by having us installed.
+    """
+    group = parser.getgroup("harness", "harness conformance (inert unless a harness or evidence to replay is named)")
+    short = _short_names_wanted(pluginmanager)
+
+    def option(name: str, metavar: str, text: str, *, default: object = None, repeat: bool = False, parse: type = str) -> None:
+        flags = [f"--{name}", f"--conformance-{name}"] if short else [f"--conformance-{name}"]
+        group.addoption(
+            *flags,
+            dest=f"harness_{name.replace('-', '_')}",
+            metavar=metavar,
+            default=[] if repeat else default,
+            action="append" if repeat else "store",
+            type=parse,
+            help=f"{text}; short: --{name}" + ("; repeatable" if repeat else ""),
+        )
+
+    option("harness", "NAME[@VERSION]", "judge this seam, or 'all' of the table", repeat=True)
+    option("sandbox", "NAME", "where the harness runs (default: local)", repeat=True)
+    option("engine", "NAME", "what samples (default: scripted)", default="scripted")
+    option("scenario", "NAME", "only this scenario (default: what the seam declares)", repeat=True)
+    option("attempts", "N", "tries of each rollout (default: 1)", default=1, parse=int)
+    option("replay", "DIR", "judge stored evidence again, start nothing", parse=Path)
+    option("requirements", "VERSION", "requirement set (default: the newest frozen one)")
+    option("seams", "DIR", "a folder with seam rows of your own", repeat=True, parse=Path)
+    option("scenarios", "DIR", "a folder with scenarios of your own", repeat=True, parse=Path)
+    option("evidence-dir", "DIR", f"where evidence is kept (default: {EVIDENCE_DIR})", default=EVIDENCE_DIR, parse=Path)
+    option("report-dir", "DIR", f"where the report is written (default: {REPORT_DIR})", default=REPORT_DIR, parse=Path)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Take over the run if a subject was named."""
+    if config.getoption("harness_harness") or config.getoption("harness_replay") is not None:
+        from pytest_harness.session import ConformanceSession  # noqa: PLC0415 (inert runs do not pay for it)
+
+        config.pluginmanager.register(ConformanceSession(config), "harness-conformance")
+
+
+def _short_names_wanted(pluginmanager: pytest.PytestPluginManager) -> bool:
+    config = pluginmanager.get_plugin("pytestconfig")
+    if config is None:
+        return False
+    arguments = [*config.invocation_params.args, *shlex.split(os.environ.get("PYTEST_ADDOPTS", "")), *config.getini("addopts")]
+    return any(str(argument).split("=", 1)[0] in SUBJECTS for argument in arguments)

@@ -1,0 +1,38 @@
+"""What one attempt is: a seam, a sandbox, an engine, a scenario, and a number."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from pytest_harness.evidence import attempt_dir
+from pytest_harness.scenarios import Scenario
+from pytest_harness.seams import Seam
+
+
+@dataclass(frozen=True)
+class RolloutSpec:
+    """One attempt to be made. Two specs with one ``id`` are the same attempt."""
+
+    seam: Seam
+    sandbox: str
+    engine: str
+    scenario: Scenario
+    attempt: int = 1
+
+    @property
+    def id(self) -> str:
+        """As in a test id: ``pi-in-local-edit_file``; a second attempt ends in ``-2``."""
+        attempt = "" if self.attempt == 1 else f"-{self.attempt}"
+        return f"{self.seam.name}-in-{self.sandbox}-{self.scenario.name}{attempt}"
+
+    def evidence_dir(self, root: Path) -> Path:
+        """Where the evidence of this attempt lies below ``root``."""
+        return attempt_dir(
+            root,
+            harness=self.seam.name,
+            sandbox=self.sandbox,
+            engine=self.engine,
+            scenario=self.scenario.name,
+            attempt=self.attempt,
+        )

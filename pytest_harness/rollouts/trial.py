@@ -1,0 +1,89 @@
+"""One Harbor trial: Harbor's own adapter for the harness, our sandbox, a bundled task.
+
+Harbor reads the reward, converts the harness's log to ATIF and writes its trial folder; we change nothing of that.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import warnings
+from collections.abc import Awaitable, Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from harbor.models.trial.config import AgentConfig, EnvironmentConfig, TaskConfig, TrialConfig
+from harbor.trial.hooks import TrialEvent, TrialHookEvent
+from harbor.trial.trial import Trial
+
+from pytest_harness.evidence import Ending
+from pytest_harness.rollouts.native import collect_native
+from pytest_harness.sandboxes.local import ERROR_POLICY
+from pytest_harness.seams import RenderedAgent
+
+SETUP_TIMEOUT_SEC = 120.0
+COMMAND_AGENT = "pytest_harness.rollouts.command_agent:CommandAgent"
+
+
+def agent_config(agent: RenderedAgent, *, harness: str, harness_version: str) -> AgentConfig:
+    """Harbor's configuration of the harness, as the seam row says it. The harness is there already: nothing is installed."""
+    common: dict[str, Any] = {
+        "env": dict(agent.env),
+        "override_timeout_sec": agent.timeout_sec,
+        "override_setup_timeout_sec": SETUP_TIMEOUT_SEC,
+        "model_name": agent.model,
+    }
+    if agent.command is not None:
+        command = {"command": agent.command, "harness": harness, "harness_version": harness_version}
+        return AgentConfig(import_path=COMMAND_AGENT, kwargs=command, **common)
+    return AgentConfig(
+        **{
+            "name": agent.harbor,
+            "base_url": agent.base_url,
+            "kwargs": {"skip_install": True, **agent.kwargs},
+            **common,
+            **agent.fields,
+        }
+    )
+
+
+async def run_trial(
+    *,
+    agent: AgentConfig,
+    task: Path,
+    sandbox_class: str,
+    sandbox: Mapping[str, Any],
+    work: Path,
+    native_log: str | None,
+) -> Ending:
+    """Run one trial; its folder is ``work/trial``, the harness's own log goes to ``work/native``.
+
+    Whatever Harbor raises becomes the ending, never an exception.
+    """
+    config = TrialConfig(
+        task=TaskConfig(path=task),
+        trials_dir=work,
+        trial_name="trial",
+        agent=agent,
+        environment=EnvironmentConfig(import_path=sandbox_class, kwargs=dict(sandbox)),
+        override_error_policy=ERROR_POLICY,
+    )
+    try:
+        with warnings.catch_warnings():
+            # A host that turns warnings into errors means its own code, not Harbor's.
+            warnings.simplefilter("ignore")
+            trial = await Trial.create(config)
+            if native_log is not None:
+                trial.add_hook(TrialEvent.AGENT_END, _collecting(trial, native_log, work / "native"))
+            await trial.run()
+    except Exception as error:  # noqa: BLE001 (a converter's fault leaves Trial.run() as any exception: it is evidence)
+        return Ending(how="raised", exception_type=type(error).__name__, exception_message=str(error))
+    return Ending(how="finished")
+
+
+def _collecting(trial: Trial, pattern: str, target: Path) -> Callable[[TrialHookEvent], Awaitable[None]]:
+    async def collect(_: TrialHookEvent) -> None:
+        # Harbor books what a hook raises as the agent's own exception; a log that cannot be had is not the agent's.
+        with contextlib.suppress(Exception):
+            await collect_native(trial.agent_environment, pattern, target)
+
+    return collect

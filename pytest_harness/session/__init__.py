@@ -1,0 +1,161 @@
+"""A conformance run inside pytest: collects the bundled suite, shares the rollouts, settles each requirement, reports.
+
+Registered as a plugin only when a subject was named on the command line.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pytest_harness import __version__
+from pytest_harness.contract import judge_one, validity
+from pytest_harness.evidence import Evidence
+from pytest_harness.provision import ProvisionError
+from pytest_harness.requirements import Requirement
+from pytest_harness.resources import resource
+from pytest_harness.session.judged import Judged
+from pytest_harness.session.outcome import category_of, raise_outcome
+from pytest_harness.session.plan import Attempt, plan_of
+from pytest_harness.session.prepare import Unready, prepare
+from pytest_harness.session.progress import Progress
+from pytest_harness.session.reporting import write_reports
+
+Loaded = tuple[Path, Evidence]
+
+
+class ConformanceSession:
+    """The hooks and fixtures of one conformance run, in the controller and in each xdist worker."""
+
+    def __init__(self, config: pytest.Config) -> None:
+        self.config = config
+        self.is_worker = hasattr(config, "workerinput")
+        self.plan = plan_of(config)
+        self.progress = Progress(config, total=len(self.plan.attempts), silent=self.is_worker)
+        self.judged: list[Judged] = []
+        if config.args_source is not pytest.Config.ArgsSource.ARGS:
+            config.args = [str(resource("conformance", "seam", "test_seam.py"))]
+        if getattr(config.option, "dist", "no") == "load":
+            # A worker that waits for another's rollout does nothing meanwhile: keep the tests of an attempt together.
+            config.option.dist = "loadgroup"
+
+    # -- xdist ------------------------------------------------------------------------------------------------------------
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_configure_node(self, node: Any) -> None:
+        """Tell a worker which run it belongs to, so that it shares this run's rollouts."""
+        node.workerinput["harness_run_id"] = self.plan.run_id
+
+    # -- collection -------------------------------------------------------------------------------------------------------
+
+    def pytest_report_header(self) -> str:
+        """One line: what judges, and what is judged."""
+        what = f"{len(self.plan.attempts)} attempts by {len(self.plan.catalogue)} requirements of {self.plan.catalogue.version}"
+        return f"harness-conformance {__version__}: {what}"
+
+    def pytest_generate_tests(self, metafunc: pytest.Metafunc) -> None:
+        """Make one test of each attempt, and of each attempt and each requirement that applies to it."""
+        if "harness_evidence" not in metafunc.fixturenames:
+            return
+        if "harness_requirement" in metafunc.fixturenames:
+            pairs = [(attempt, requirement) for attempt in self.plan.attempts for requirement in self.plan.requirements(attempt)]
+            parameters = [
+                pytest.param(attempt, requirement, id=f"{attempt.id}-{requirement.id}", marks=_group(attempt))
+                for attempt, requirement in pairs
+            ]
+            metafunc.parametrize(("harness_attempt", "harness_requirement"), parameters, indirect=["harness_attempt"], scope="session")
+        else:
+            single = [pytest.param(attempt, id=attempt.id, marks=_group(attempt)) for attempt in self.plan.attempts]
+            metafunc.parametrize("harness_attempt", single, indirect=True, scope="session")
+
+    # -- running ----------------------------------------------------------------------------------------------------------
+
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    def pytest_runtestloop(self, session: pytest.Session) -> Generator[None, object, object]:
+        """Install what is missing before the first test, once, with a word about it."""
+        if not self.is_worker and not session.config.option.collectonly:
+            try:
+                prepare(self.plan, self.progress.say)
+            except Unready as error:
+                raise pytest.UsageError(str(error)) from None
+        return (yield)
+
+    @pytest.fixture(scope="session")
+    def harness_attempt(self, request: pytest.FixtureRequest) -> Attempt:
+        """The attempt that is judged."""
+        attempt: Attempt = request.param
+        return attempt
+
+    @pytest.fixture(scope="session")
+    def harness_evidence(self, harness_attempt: Attempt) -> Loaded:
+        """The folder of the attempt's evidence, and the evidence; the rollout runs now if nobody has run it yet."""
+        try:
+            with self.progress.running(harness_attempt) as done:
+                loaded = harness_attempt.load()
+                done(loaded[1])
+                return loaded
+        except ProvisionError as error:
+            if harness_attempt.seam.harness in self.plan.named:
+                pytest.fail(str(error), pytrace=False)
+            pytest.skip(str(error))
+
+    @pytest.fixture(scope="session")
+    def settle_validity(self) -> Callable[[Loaded], None]:
+        """Fails the test if the rollout says nothing of its subject, with who is to blame."""
+
+        def settle(loaded: Loaded) -> None:
+            verdict = validity(loaded[1])
+            if not verdict.valid:
+                pytest.fail(f"this rollout counts for nothing; to blame: {verdict.blame}: {verdict.reason}\n{loaded[0]}", pytrace=False)
+
+        return settle
+
+    @pytest.fixture
+    def settle(self, request: pytest.FixtureRequest) -> Callable[[Loaded, Requirement], None]:
+        """Judges one requirement and gives the test its outcome."""
+
+        def settle(loaded: Loaded, requirement: Requirement) -> None:
+            folder, evidence = loaded
+            if not validity(evidence).valid:
+                pytest.skip("the rollout is invalid, see test_rollout")
+            judged = Judged(folder, judge_one(evidence, requirement))
+            request.node.user_properties.append(judged.to_property())
+            raise_outcome(judged)
+
+        return settle
+
+    # -- reporting --------------------------------------------------------------------------------------------------------
+
+    def pytest_report_teststatus(self, report: pytest.CollectReport | pytest.TestReport) -> tuple[str, str, str] | None:
+        """Count what is neither passed nor failed under its own name, so that no such answer hides among the skips."""
+        if not isinstance(report, pytest.TestReport) or report.when != "call":
+            return None
+        judged = Judged.of_properties(report.user_properties, self.plan.catalogue)
+        return None if judged is None else category_of(judged.judgement)
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """Gather what was judged, here and in the workers."""
+        if report.when == "call" and (judged := Judged.of_properties(report.user_properties, self.plan.catalogue)) is not None:
+            self.judged.append(judged)
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_sessionfinish(self, session: pytest.Session) -> None:
+        """Write the report; a verdict that the tests alone cannot give turns the run red."""
+        if self.is_worker or session.config.option.collectonly:
+            return
+        self.report = write_reports(self.plan, self.judged, self.config)
+        if self.report is not None and self.report.faults and session.exitstatus == pytest.ExitCode.OK:
+            session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+    def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
+        """The matrix, what ran of what was required, and where the report lies."""
+        report = getattr(self, "report", None)
+        if report is not None:
+            report.to_terminal(terminalreporter)
+
+
+def _group(attempt: Attempt) -> list[pytest.MarkDecorator]:
+    return [pytest.mark.xdist_group(attempt.id)]

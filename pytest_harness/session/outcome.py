@@ -1,0 +1,53 @@
+"""Gives a judgement its place among pytest's outcomes.
+
+A failed MUST and a broken check of ours are failures. Everything that is neither a pass nor a failure is a skip to pytest, with
+its reason, and is counted under its own name.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from pytest_harness.contract import Judgement
+from pytest_harness.session.judged import Judged
+
+CATEGORIES = {
+    "not_exercised": ("not exercised", "-", "NOT EXERCISED"),
+    "unverifiable": ("unverifiable", "u", "UNVERIFIABLE"),
+    "deviation": ("known deviations", "d", "KNOWN DEVIATION"),
+}
+SHOULD_NOT_MET = ("SHOULDs not met", "w", "SHOULD NOT MET")
+
+
+def category_of(judgement: Judgement) -> tuple[str, str, str] | None:
+    """Pytest's category, letter and word for the judgement; None where pytest's own are right."""
+    if judgement.result == "failed" and judgement.requirement.level == "SHOULD":
+        return SHOULD_NOT_MET
+    return CATEGORIES.get(judgement.result)
+
+
+def raise_outcome(judged: Judged) -> None:
+    """Return for a pass, raise pytest's outcome for everything else."""
+    judgement = judged.judgement
+    if judgement.result == "passed":
+        return
+    if judgement.result == "error":
+        pytest.fail(f"{judgement.requirement.id}: {judgement.reason}", pytrace=False)
+    if judgement.result == "failed" and judgement.requirement.level == "MUST":
+        pytest.fail(explain(judged), pytrace=False)
+    pytest.skip(judgement.reason or "; ".join(str(finding) for finding in judgement.findings))
+
+
+def explain(judged: Judged) -> str:
+    """The findings for people: what was expected, what was seen, where, why it matters, and how to see it again."""
+    requirement = judged.judgement.requirement
+    lines = [f"{requirement.id} {requirement.title} ({requirement.level}): {requirement.statement}"]
+    for finding in judged.judgement.findings:
+        lines += [f"  {finding.where}", f"    expected  {finding.expected}", f"    seen      {finding.seen}"]
+    lines += [f"  why: {requirement.why}", f"  replay: {replay_command(judged)}"]
+    return "\n".join(lines)
+
+
+def replay_command(judged: Judged) -> str:
+    """The command that judges this requirement again on the stored evidence."""
+    return f"pytest --replay {judged.folder} -k {judged.judgement.requirement.id}"

@@ -1,0 +1,122 @@
+"""Turns the options of a run into the attempts to be judged. Everything that can be wrong with the options is said here."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from pytest_harness.evidence import Evidence, EvidenceError, SeamFacts, find_evidence, read_evidence
+from pytest_harness.requirements import Catalogue, Requirement, RequirementsError, load_catalogue
+from pytest_harness.rollouts.pool import RolloutPool
+from pytest_harness.rollouts.spec import RolloutSpec
+from pytest_harness.scenarios import ScenarioError, ScenarioTable
+from pytest_harness.seams import Seam, SeamError, SeamTable
+
+SANDBOXES = ("local",)
+ENGINES = ("scripted",)
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """One attempt to be judged, run now or read from disk. ``id`` is its part of the test ids."""
+
+    id: str
+    seam: SeamFacts
+    engine: str
+    load: Callable[[], tuple[Path, Evidence]]
+    """The folder of the evidence, and the evidence."""
+    spec: RolloutSpec | None = None
+    """What runs; None where stored evidence is judged again."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What a run judges, and by what."""
+
+    run_id: str
+    catalogue: Catalogue
+    attempts: tuple[Attempt, ...]
+    named: frozenset[str] = frozenset()
+    """The harnesses named one by one; the others were reached by ``all`` or are replayed."""
+
+    def requirements(self, attempt: Attempt) -> tuple[Requirement, ...]:
+        """The requirements that apply to this attempt's seam and engine."""
+        return self.catalogue.applicable(attempt.seam, attempt.engine)
+
+
+def plan_of(config: pytest.Config) -> Plan:
+    """The plan that the options ask for. Raises pytest.UsageError, in one sentence, for what cannot be planned."""
+    run_id = getattr(config, "workerinput", {}).get("harness_run_id") or uuid.uuid4().hex
+    try:
+        catalogue = load_catalogue(config.getoption("harness_requirements"))
+        replay: Path | None = config.getoption("harness_replay")
+        if replay is not None:
+            return Plan(run_id, catalogue, _stored(config, replay))
+        return _live(config, run_id, catalogue)
+    except (SeamError, ScenarioError, RequirementsError, EvidenceError) as error:
+        raise pytest.UsageError(str(error)) from None
+
+
+def _stored(config: pytest.Config, root: Path) -> tuple[Attempt, ...]:
+    if not root.is_dir():
+        raise pytest.UsageError(f"--replay {root}: there is no such folder; name one that holds evidence, such as .harness/evidence")
+    wanted: list[str] = config.getoption("harness_harness")
+    attempts: dict[str, Attempt] = {}
+    for folder in find_evidence(root):
+        evidence = read_evidence(folder)
+        manifest = evidence.manifest
+        if wanted and "all" not in wanted and manifest.harness not in wanted:
+            continue
+        name = evidence.name if evidence.name not in attempts else f"{evidence.name}-on-{manifest.engine}"
+        attempts[name] = Attempt(name, manifest.seam, manifest.engine, _reading(folder, evidence))
+    if not attempts:
+        of = f" of {', '.join(wanted)}" if wanted else ""
+        raise pytest.UsageError(f"--replay {root}: no evidence{of} was found there; run pytest --harness=NAME first")
+    return tuple(attempts.values())
+
+
+def _reading(folder: Path, evidence: Evidence) -> Callable[[], tuple[Path, Evidence]]:
+    return lambda: (folder, evidence)
+
+
+def _live(config: pytest.Config, run_id: str, catalogue: Catalogue) -> Plan:
+    table = SeamTable.load(*config.getoption("harness_seams"))
+    scenarios = ScenarioTable.load(*config.getoption("harness_scenarios"))
+    names: list[str] = config.getoption("harness_harness")
+    seams: dict[str, Seam] = {}
+    for name in names:
+        for seam in table.all() if name == "all" else (table.get(name),):
+            if seam.name in seams and seams[seam.name] != seam and name != "all":
+                raise pytest.UsageError(f"--harness names {seam.name} in two versions; run pytest once for each")
+            seams.setdefault(seam.name, seam)
+    sandboxes = _known("sandbox", config.getoption("harness_sandbox") or list(SANDBOXES), SANDBOXES)
+    engine = _known("engine", [config.getoption("harness_engine")], ENGINES)[0]
+    attempts: int = config.getoption("harness_attempts")
+    if attempts < 1:
+        raise pytest.UsageError(f"--attempts {attempts}: at least 1 is needed")
+    pool = RolloutPool(config.getoption("harness_evidence_dir"), run_id=run_id, requirements=catalogue.version)
+    wanted: list[str] = config.getoption("harness_scenario")
+    specs = [
+        RolloutSpec(seam, sandbox, engine, scenarios[scenario], number)
+        for seam in seams.values()
+        for sandbox in sandboxes
+        for scenario in wanted or seam.scenarios
+        for number in range(1, attempts + 1)
+    ]
+    named = frozenset(name.partition("@")[0] for name in names if name != "all")
+    return Plan(run_id, catalogue, tuple(_attempt(pool, spec) for spec in specs), named)
+
+
+def _attempt(pool: RolloutPool, spec: RolloutSpec) -> Attempt:
+    return Attempt(spec.id, spec.seam.facts, spec.engine, lambda: pool.evidence(spec), spec)
+
+
+def _known(option: str, names: list[str], known: tuple[str, ...]) -> list[str]:
+    for name in names:
+        if name not in known:
+            raise pytest.UsageError(f"--{option} {name!r} is not known to this version; known: {', '.join(known)}")
+    return list(dict.fromkeys(names))
