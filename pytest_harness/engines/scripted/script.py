@@ -1,0 +1,164 @@
+"""Scripts: what the engine says in each turn, and how "run this shell command" becomes a call of the tool that the harness offers.
+
+Which turn it is follows from the request alone: the number of assistant messages that the conversation already has. Nothing is guessed:
+a request that offers tools but not the one the script needs is refused with a sentence that says so.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Any, Self
+
+from pytest_harness.engines.scripted.tokenizer import SPECIALS, TAGS
+
+SIDE_ANSWER = "A short answer."
+"""What a request gets that is not the agent's conversation: one for a title, a summary, a probe."""
+
+
+class ScriptError(Exception):
+    """A script that cannot be played; the message says which part and why."""
+
+
+class ScriptMismatchError(Exception):
+    """A request to which the script has no answer; the message names what it needs and what was offered."""
+
+
+@dataclass(frozen=True)
+class ShellTool:
+    """How the harness's shell tool is called: ``name(argument=COMMAND, **extra)``."""
+
+    name: str
+    argument: str
+    extra: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
+
+    def arguments(self, command: str) -> dict[str, Any]:
+        """The arguments of the call that runs ``command``."""
+        return {self.argument: command, **self.extra}
+
+
+@dataclass(frozen=True)
+class Step:
+    """One turn: text, then the shell commands that it runs, in parallel if there are several."""
+
+    text: str
+    commands: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Turn:
+    """What to sample: text, then tool calls as (name, arguments)."""
+
+    text: str
+    calls: tuple[tuple[str, Mapping[str, Any]], ...] = ()
+
+
+@dataclass(frozen=True)
+class Script:
+    """The turns of one scenario on one harness.
+
+    ``finish_command`` belongs to harnesses that end by a shell command: the last step calls it too. With an ``instruction``, only
+    conversations that contain it follow the script.
+
+    The text of a step loses the white space around it: clients trim it, and what is trimmed could not come back token for token.
+    """
+
+    steps: tuple[Step, ...]
+    shell: ShellTool | None = None
+    finish_command: str | None = None
+    instruction: str | None = None
+
+    def __post_init__(self) -> None:
+        if not self.steps:
+            raise ScriptError("the script has no steps; give at least one")
+        steps = tuple(Step(step.text.strip(), tuple(step.commands)) for step in self.steps)
+        object.__setattr__(self, "steps", steps)
+        for number, step in enumerate(steps, start=1):
+            if not step.text and not step.commands and not (self.finish_command and number == len(steps)):
+                raise ScriptError(f"step {number} of the script has neither text nor a command; give it one of them")
+            _check_text(f"the text of step {number}", step.text)
+            for command in step.commands:
+                _check_text(f"a command of step {number}", command)
+        if self.needs_tools and self.shell is None:
+            raise ScriptError("the script runs shell commands, but no shell tool was named; give the tool's name and its argument")
+        _check_text("the finish command", self.finish_command or "")
+        if self.shell:
+            _check_text("the shell tool", json.dumps(self.shell.arguments(self.shell.name), ensure_ascii=False))
+
+    @classmethod
+    def for_seam(
+        cls,
+        steps: Iterable[tuple[str, Iterable[str]]],
+        *,
+        shell_tool: str | None = None,
+        shell_argument: str = "command",
+        extra: Mapping[str, Any] | None = None,
+        finish_command: str | None = None,
+        instruction: str | None = None,
+    ) -> Self:
+        """A script from plain values: a scenario's (text, commands) pairs, and what the seam says of the harness's shell tool."""
+        shell = None if shell_tool is None else ShellTool(shell_tool, shell_argument, dict(extra or {}))
+        return cls(tuple(Step(text, tuple(commands)) for text, commands in steps), shell, finish_command, instruction)
+
+    @property
+    def needs_tools(self) -> bool:
+        """Whether any turn calls the shell tool."""
+        return bool(self.finish_command) or any(step.commands for step in self.steps)
+
+    def turn(self, messages: Sequence[Mapping[str, Any]], offered: Sequence[str], tool_choice: str | None) -> Turn:
+        """The turn that follows ``messages``.
+
+        ``offered`` are the names of the request's tools; ``tool_choice`` is None, ``auto``, ``none``, ``required``, or the name of a tool.
+        Raises ScriptMismatchError if the tool that the turn calls is not among them, or the choice asks for another.
+        """
+        if self._is_side_call(messages, offered, tool_choice):
+            return Turn(SIDE_ANSWER)
+        done = sum(message.get("role") == "assistant" for message in messages)
+        step = self.steps[done] if done < len(self.steps) else Step(self.steps[-1].text)
+        commands = step.commands
+        if done >= len(self.steps) - 1 and self.finish_command:
+            commands += (self.finish_command,)
+        if not commands:
+            if tool_choice in (None, "auto", "none"):
+                return Turn(step.text or SIDE_ANSWER)
+            raise ScriptMismatchError(
+                f"The request's tool_choice asks for a call ({tool_choice}), but turn {done + 1} of the script has none."
+            )
+        assert self.shell is not None
+        return Turn(step.text, tuple((self._tool(offered, tool_choice), self.shell.arguments(command)) for command in commands))
+
+    def _is_side_call(self, messages: Sequence[Mapping[str, Any]], offered: Sequence[str], tool_choice: str | None) -> bool:
+        if self.needs_tools and (not offered or tool_choice == "none"):
+            return True
+        return self.instruction is not None and not any(self.instruction.strip() in _text(message) for message in messages)
+
+    def _tool(self, offered: Sequence[str], tool_choice: str | None) -> str:
+        assert self.shell is not None
+        name = self.shell.name
+        if name not in offered:
+            raise ScriptMismatchError(
+                f"The script calls the tool `{name}`, but the request offers only: {', '.join(offered)}. Correct the seam's shell tool."
+            )
+        if tool_choice not in (None, "auto", "required", name):
+            raise ScriptMismatchError(f"The script calls the tool `{name}`, but the request's tool_choice asks for `{tool_choice}`.")
+        return name
+
+
+def _text(message: Mapping[str, Any]) -> str:
+    content = message.get("content")
+    if isinstance(content, str):
+        return content
+    parts = content if isinstance(content, list) else []
+    return "".join(str(part.get("text") or "") for part in parts if isinstance(part, Mapping))
+
+
+def _check_text(where: str, text: str) -> None:
+    for tag in (*SPECIALS, *TAGS):
+        if tag in text:
+            raise ScriptError(f"{where} contains {tag}, which the chat template uses as a mark; write it another way")
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise ScriptError(f"{where} is not valid Unicode (it has a lone surrogate); remove it") from None

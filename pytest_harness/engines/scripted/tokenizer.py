@@ -1,0 +1,128 @@
+"""The bundled tokenizer with its chat template: conversations to ids, ids to bytes.
+
+The template is rendered as transformers and vLLM do it: a sandboxed jinja2 environment in which ``tojson`` keeps the order of keys and
+all characters. Tool arguments reach it as an object where they are valid JSON, as in vLLM, so a client may space them as it likes.
+"""
+
+from __future__ import annotations
+
+import codecs
+import hashlib
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from functools import lru_cache
+from typing import Any, Self
+
+from jinja2.sandbox import ImmutableSandboxedEnvironment
+from tokenizers import Tokenizer, pre_tokenizers
+
+from pytest_harness.resources import resource
+
+END_OF_TURN = "<|im_end|>"
+SPECIALS = ("<|endoftext|>", "<|im_start|>", END_OF_TURN)
+CALL, END_OF_CALL = "<tool_call>", "</tool_call>"
+TAGS = (CALL, END_OF_CALL, "<tool_response>", "</tool_response>", "<think>", "</think>")
+
+Messages = Sequence[Mapping[str, Any]]
+Tools = Sequence[Mapping[str, Any]]
+
+
+class ChatTokenizer:
+    """Encodes conversations and decodes samples. Thread-safe once made."""
+
+    def __init__(self, tokenizer_json: str, chat_template: str) -> None:
+        self._tokenizer = Tokenizer.from_str(tokenizer_json)
+        environment = ImmutableSandboxedEnvironment(trim_blocks=True, lstrip_blocks=True)
+        environment.filters["tojson"] = _to_json
+        self._template = environment.from_string(chat_template)
+        self.digest = hashlib.sha256((tokenizer_json + chat_template).encode()).hexdigest()
+        self.ids: dict[str, int] = self._tokenizer.get_vocab(with_added_tokens=True)
+        """The id of every token, by its string in the vocabulary."""
+        self.specials = frozenset(self.ids[special] for special in SPECIALS)
+        self.end_of_turn = self.ids[END_OF_TURN]
+        byte_of = _byte_alphabet()
+        self.size = len(self.ids)
+        self._bytes = [b""] * self.size
+        for text, token in self.ids.items():
+            added = text in SPECIALS or text in TAGS
+            self._bytes[token] = text.encode() if added else bytes(byte_of[char] for char in text)
+
+    @classmethod
+    @lru_cache(maxsize=1)
+    def bundled(cls) -> Self:
+        """The tokenizer and template that come with this project; read once."""
+        folder = resource("fixtures", "tokenizer")
+        texts = [(folder / name).read_text(encoding="utf-8") for name in ("tokenizer.json", "chat_template.jinja")]
+        return cls(*texts)
+
+    def render(self, messages: Messages, tools: Tools | None = None, *, add_generation_prompt: bool = True) -> str:
+        """The text of a conversation."""
+        return self._template.render(
+            messages=[_with_parsed_arguments(message) for message in messages],
+            tools=tools,
+            add_generation_prompt=add_generation_prompt,
+        )
+
+    def assistant_text(self, text: str, calls: Iterable[tuple[str, Mapping[str, Any]]]) -> str:
+        """What the template says between the generation prompt and the end of an assistant turn."""
+        tool_calls = [{"function": {"name": name, "arguments": arguments}} for name, arguments in calls]
+        turn = {"role": "assistant", "content": text, "tool_calls": tool_calls}
+        rendered = self.render([turn], add_generation_prompt=False)
+        return rendered.removeprefix(self.render([])).removesuffix(f"{END_OF_TURN}\n")
+
+    def encode(self, text: str) -> list[int]:
+        """The ids of a text; the tags and specials in it become their own ids."""
+        ids: list[int] = self._tokenizer.encode(text, add_special_tokens=False).ids
+        return ids
+
+    def token_bytes(self, token: int) -> bytes:
+        """The bytes of one token."""
+        return self._bytes[token]
+
+    def decode(self, ids: Iterable[int]) -> str:
+        """The text of ids, specials included."""
+        return b"".join(self._bytes[token] for token in ids).decode("utf-8", "replace")
+
+    def decode_pieces(self, ids: Iterable[int]) -> list[str]:
+        """The text that each id adds, specials left out; a character comes with the token that completes it."""
+        decoder = codecs.getincrementaldecoder("utf-8")("replace")
+        pieces = [decoder.decode(b"" if token in self.specials else self._bytes[token]) for token in ids]
+        if pieces:
+            pieces[-1] += decoder.decode(b"", final=True)
+        return pieces
+
+
+def _to_json(
+    value: Any, ensure_ascii: bool = False, indent: int | None = None, separators: tuple[str, str] | None = None, sort_keys: bool = False
+) -> str:
+    return json.dumps(value, ensure_ascii=ensure_ascii, indent=indent, separators=separators, sort_keys=sort_keys)
+
+
+def _with_parsed_arguments(message: Mapping[str, Any]) -> Mapping[str, Any]:
+    calls = message.get("tool_calls")
+    if message.get("role") != "assistant" or not isinstance(calls, list):
+        return message
+    return {**message, "tool_calls": [_parsed(call) for call in calls]}
+
+
+def _parsed(call: Any) -> Any:
+    function = call.get("function") if isinstance(call, Mapping) else None
+    if not isinstance(function, Mapping):
+        return call
+    arguments = function.get("arguments")
+    if arguments is None or arguments == "":
+        arguments = {}
+    elif isinstance(arguments, str):
+        with suppress(ValueError):  # vLLM accepts broken JSON in a history; the template then shows it as it is
+            arguments = json.loads(arguments)
+    return {**call, "function": {**function, "arguments": arguments}}
+
+
+def _byte_alphabet() -> dict[str, int]:
+    """The characters by which byte-level BPE writes bytes: printable ones stand for themselves, the rest are shifted beyond 255."""
+    plain = [*range(ord("!"), ord("~") + 1), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
+    rest = [byte for byte in range(256) if byte not in plain]
+    alphabet = {chr(byte): byte for byte in plain} | {chr(256 + index): byte for index, byte in enumerate(rest)}
+    assert set(alphabet) == set(pre_tokenizers.ByteLevel.alphabet())
+    return alphabet

@@ -1,0 +1,138 @@
+"""Scenarios: a Harbor task plus the script that the engine follows, one TOML file each.
+
+The name of a scenario is the name of its file. ``task`` is the task's folder relative to that file. ``reward`` is the number that the
+verifier must give, or "none" where it must give none: an absent key is refused, because nothing said is neither.
+"""
+
+from __future__ import annotations
+
+import difflib
+import math
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pytest_harness.evidence import ScenarioFacts
+from pytest_harness.resources import resource
+
+_KEYS = {"title", "task", "reward", "steps"}
+_STEP_KEYS = {"text", "shell"}
+
+
+class ScenarioError(Exception):
+    """A scenario that is unknown or cannot be read; the message names the file, the key and what was expected."""
+
+
+@dataclass(frozen=True)
+class ScenarioStep:
+    """One turn of the script: text, then shell commands, in parallel if there are several."""
+
+    text: str
+    shell: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """One scenario. ``task`` is the folder of the Harbor task; ``reward`` is None where the verifier must give none."""
+
+    name: str
+    title: str
+    task: Path
+    steps: tuple[ScenarioStep, ...]
+    reward: float | None
+
+    @property
+    def instruction(self) -> str:
+        """What the agent is asked to do."""
+        return (self.task / "instruction.md").read_text(encoding="utf-8")
+
+    @property
+    def script(self) -> tuple[tuple[str, tuple[str, ...]], ...]:
+        """The steps as plain (text, commands) pairs."""
+        return tuple((step.text, step.shell) for step in self.steps)
+
+    @property
+    def facts(self) -> ScenarioFacts:
+        """The scenario as the evidence records it."""
+        commands = tuple(step.shell for step in self.steps)
+        return ScenarioFacts(name=self.name, steps=len(self.steps), shell_commands=commands, reward=self.reward)
+
+
+def load_scenarios(*folders: Path) -> dict[str, Scenario]:
+    """All scenarios of ``folders``, by name in alphabetical order; without folders the bundled ones.
+
+    Raises ScenarioError for a file that is not a scenario, for a folder without any, and for a name that is there twice.
+    """
+    scenarios: dict[str, Scenario] = {}
+    for folder in folders or (resource("fixtures", "scenarios"),):
+        paths = sorted(folder.glob("*.toml"))
+        if not paths:
+            raise ScenarioError(f"{folder} has no scenarios; it must be a folder with a .toml file for each")
+        for path in paths:
+            if path.stem in scenarios:
+                raise ScenarioError(f"{path}: there is another scenario {path.stem!r} in {folders}; rename one of the files")
+            scenarios[path.stem] = _read(path)
+    return dict(sorted(scenarios.items()))
+
+
+def scenario(name: str, *folders: Path) -> Scenario:
+    """The scenario of this name. Raises ScenarioError with the nearest names if there is none."""
+    scenarios = load_scenarios(*folders)
+    if name in scenarios:
+        return scenarios[name]
+    near = difflib.get_close_matches(name, scenarios)
+    hint = f"did you mean {' or '.join(near)}?" if near else f"there are {', '.join(scenarios)}"
+    raise ScenarioError(f"there is no scenario {name!r}; {hint}")
+
+
+def _read(path: Path) -> Scenario:
+    try:
+        document = tomllib.loads(path.read_text(encoding="utf-8"))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise ScenarioError(f"{path} is not TOML: {error}") from None
+    _check_keys(path, "", document, _KEYS)
+    for key, kind in (("title", str), ("task", str), ("steps", list)):
+        if not isinstance(document.get(key), kind) or not document[key]:
+            expected = "a list of tables with at least one" if kind is list else "a string that is not empty"
+            raise ScenarioError(f"{path}: {key} must be {expected}, not {document.get(key, 'absent')!r}")
+    task = (path.parent / document["task"]).resolve()
+    if not (task / "task.toml").is_file():
+        raise ScenarioError(f"{path}: task must be the folder of a Harbor task relative to this file, but {task} has no task.toml")
+    steps = tuple(_step(path, number, step) for number, step in enumerate(document["steps"], start=1))
+    if steps[-1].shell or not steps[-1].text:
+        raise ScenarioError(f"{path}: the last of the steps must be text without shell commands, so that the agent ends")
+    return Scenario(path.stem, document["title"], task, steps, _reward(path, document))
+
+
+def _reward(path: Path, document: Mapping[str, Any]) -> float | None:
+    reward = document.get("reward", "absent")
+    if reward == "none":
+        return None
+    if isinstance(reward, int | float) and not isinstance(reward, bool) and math.isfinite(reward):
+        return float(reward)
+    raise ScenarioError(f'{path}: reward must be a finite number, or "none" where the verifier must give no reward, not {reward!r}')
+
+
+def _step(path: Path, number: int, step: Any) -> ScenarioStep:
+    where = f"step {number}: "
+    if not isinstance(step, dict):
+        raise ScenarioError(f"{path}: {where}must be a table with text and shell, not {step!r}")
+    _check_keys(path, where, step, _STEP_KEYS)
+    text, shell = step.get("text", ""), step.get("shell", [])
+    if not isinstance(text, str):
+        raise ScenarioError(f"{path}: {where}text must be a string, not {text!r}")
+    if not isinstance(shell, list) or not all(isinstance(command, str) and command for command in shell):
+        raise ScenarioError(f"{path}: {where}shell must be a list of commands, not {shell!r}")
+    if not text and not shell:
+        raise ScenarioError(f"{path}: {where}has neither text nor shell; give it one of them")
+    return ScenarioStep(text, tuple(shell))
+
+
+def _check_keys(path: Path, where: str, table: Mapping[str, Any], known: set[str]) -> None:
+    for key in table:
+        if key not in known:
+            near = difflib.get_close_matches(key, known)
+            hint = f"did you mean {near[0]}?" if near else f"the keys are {', '.join(sorted(known))}"
+            raise ScenarioError(f"{path}: {where}unknown key {key!r}; {hint}")
