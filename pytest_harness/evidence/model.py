@@ -18,7 +18,9 @@ EVIDENCE_VERSION = 1
 
 Dialect = Literal["chat", "responses", "messages", "gemini"]
 TrajectoryFormat = Literal["atif", "none"]
-Outcome = Literal["complete", "upstream_error", "malformed_upstream", "cut_upstream", "unreachable_upstream", "refused"]
+Outcome = Literal[
+    "complete", "upstream_error", "malformed_upstream", "cut_upstream", "unreachable_upstream", "refused", "cancelled", "proxy_error"
+]
 Delivery = Literal["delivered", "client_gone", "unknown"]
 
 
