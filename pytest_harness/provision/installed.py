@@ -1,0 +1,101 @@
+"""From a row of the seam table to a harness that is there: ``provision`` installs what is missing, ``find_installed`` only looks."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from pytest_harness.provision.cache import Cache, Entry, Facts, Progress
+from pytest_harness.provision.node import newest_npm, npm_entry, npm_shims, obtain_npm
+from pytest_harness.provision.preinstalled import preinstalled_digest, preinstalled_folder, preinstalled_shims, preinstalled_version
+from pytest_harness.provision.python import newest_pypi, obtain_pypi, pypi_entry, pypi_shims
+from pytest_harness.seams import NpmInstall, PreinstalledInstall, PypiInstall, Seam
+
+
+@dataclass(frozen=True)
+class Mount:
+    """A folder of this machine that a sandbox must see, read-only. ``source`` is here, ``target`` in the sandbox."""
+
+    source: Path
+    target: Path
+
+
+@dataclass(frozen=True)
+class Installed:
+    """A harness that is there."""
+
+    name: str
+    asked: str | None
+    """The version asked for, which may be ``latest``; None where only the harness knows."""
+    version: str
+    """The version that really is there."""
+    digest: str
+    """SHA-256 over everything that was resolved and over the package's own files."""
+    mounts: tuple[Mount, ...]
+    """What a sandbox must see, each at its own absolute path: scripts of virtual environments hold such paths."""
+    shims: dict[str, str]
+    """Text of an executable script for each command, for a folder that stands first in the sandbox's PATH."""
+
+
+def provision(seam: Seam, cache: Path | None = None, progress: Progress | None = None) -> Installed:
+    """The seam's harness, installed into the cache if it is not there yet.
+
+    ``progress`` is told in words what is going on. Raises ProvisionError in one sentence.
+    """
+    place = Cache(cache)
+    tell = progress or _say_nothing
+    install = seam.install
+    if isinstance(install, PreinstalledInstall):
+        return _preinstalled(seam, install)
+    if isinstance(install, NpmInstall):
+        if install.version == "latest":
+            install = install.model_copy(update={"version": newest_npm(place, install, tell)})
+        entry, facts = obtain_npm(place, seam.name, install, tell)
+    else:
+        if install.version == "latest":
+            install = install.model_copy(update={"version": newest_pypi(install)})
+        entry, facts = obtain_pypi(place, seam.name, install, tell)
+    return _installed(seam, place, install, entry, facts)
+
+
+def find_installed(seam: Seam, cache: Path | None = None) -> Installed | None:
+    """The seam's harness if it is there, and None if it would have to be installed (``latest`` always has to be asked for)."""
+    place = Cache(cache)
+    install = seam.install
+    if isinstance(install, PreinstalledInstall):
+        return _preinstalled(seam, install)
+    entry = npm_entry(place, seam.name, install) if isinstance(install, NpmInstall) else pypi_entry(place, seam.name, install)
+    facts = entry.facts()
+    return None if facts is None else _installed(seam, place, install, entry, facts)
+
+
+def _installed(seam: Seam, cache: Cache, install: NpmInstall | PypiInstall, entry: Entry, facts: Facts) -> Installed:
+    shims = npm_shims(entry, cache, install) if isinstance(install, NpmInstall) else pypi_shims(entry, install)
+    return Installed(
+        name=seam.name,
+        asked=seam.version,
+        version=facts.version,
+        digest=facts.digest,
+        mounts=_mounts(entry.tree, *facts.mounts),
+        shims=shims,
+    )
+
+
+def _preinstalled(seam: Seam, install: PreinstalledInstall) -> Installed:
+    folder = preinstalled_folder(install, seam.folder)
+    return Installed(
+        name=seam.name,
+        asked=seam.version,
+        version=preinstalled_version(install, folder),
+        digest=preinstalled_digest(folder),
+        mounts=_mounts(folder, *install.mounts),
+        shims=preinstalled_shims(install, folder),
+    )
+
+
+def _mounts(*paths: Path | str) -> tuple[Mount, ...]:
+    return tuple(Mount(Path(path), Path(path)) for path in paths)
+
+
+def _say_nothing(_: str) -> None:
+    pass
