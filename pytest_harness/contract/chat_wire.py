@@ -1,0 +1,254 @@
+"""Reads chat-completions bodies, streamed or not, on its own: a second witness beside the proxy that wrote the record.
+
+Nothing here raises on bad bytes: what cannot be read is None or missing, and the checks say so.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from pytest_harness.evidence.model import Call, Evidence, Message
+
+DONE = "[DONE]"
+
+
+@dataclass(slots=True)
+class ToolCall:
+    """A tool call of the model: ``arguments`` is the text as it was written."""
+
+    id: Any
+    name: Any
+    arguments: str
+
+
+@dataclass(slots=True)
+class Choice:
+    """One choice of a reply, put together from its chunks if it was streamed."""
+
+    text: str = ""
+    reasoning: str = ""
+    by_index: dict[Any, ToolCall] = field(default_factory=dict)
+    finish_reason: Any = None
+    token_ids: list[Any] | None = None
+    logprobs: list[Any] | None = None
+    """The ``logprob`` of each entry."""
+    tokens: list[Any] | None = None
+    """The ``token`` of each entry, e.g. ``token_id:17``."""
+
+    @property
+    def calls(self) -> list[ToolCall]:
+        """The tool calls, in the order in which they began."""
+        return list(self.by_index.values())
+
+
+@dataclass(slots=True)
+class Reply:
+    """A whole reply. ``choices`` by index; ``usage`` None where the reply has none."""
+
+    id: Any = None
+    choices: dict[int, Choice] = field(default_factory=dict)
+    usage: dict[str, Any] | None = None
+    prompt_ids: list[Any] | None = None
+
+    @property
+    def calls(self) -> list[ToolCall]:
+        """The tool calls of all choices."""
+        return [call for choice in self.choices.values() for call in choice.calls]
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """A model call that the engine answered in full and whose client stayed, with its bodies parsed."""
+
+    call: Call
+    request: dict[str, Any]
+    """The request as the harness sent it."""
+    engine: Reply
+    """What the engine said, from the bytes that came from it."""
+    harness: Reply
+    """What the harness was to get."""
+
+    @property
+    def messages(self) -> list[dict[str, Any]]:
+        """The conversation as the harness sent it."""
+        messages = self.request.get("messages")
+        return [message for message in messages if isinstance(message, dict)] if isinstance(messages, list) else []
+
+    @property
+    def has_tools(self) -> bool:
+        """Whether the harness offered any tool."""
+        return bool(self.request.get("tools"))
+
+
+def line(call: Call) -> str:
+    """Where this call stands in the evidence."""
+    return f"calls.ndjson line {call.index + 1}"
+
+
+def is_model_call(call: Call) -> bool:
+    """Whether this is a request for a completion, by its method and route."""
+    return call.method == "POST" and call.path.split("?")[0].rstrip("/").endswith("/chat/completions")
+
+
+def turns(evidence: Evidence) -> tuple[Turn, ...]:
+    """The model calls that were answered in full to a client that did not leave, in order of arrival."""
+    return tuple(
+        Turn(call, document(call.received) or {}, parse_reply(call.replied), parse_reply(call.delivered))
+        for call in evidence.calls
+        if is_model_call(call) and call.outcome == "complete" and call.delivery != "client_gone"
+    )
+
+
+def steps(evidence: Evidence) -> tuple[tuple[Turn, ...], ...]:
+    """The turns of the agent grouped by prompt: a retry of the same prompt is the same step."""
+    groups: dict[Any, list[Turn]] = {}
+    for turn in conversation(evidence):
+        ids = turn.engine.prompt_ids
+        groups.setdefault(json.dumps(ids) if ids else turn.call.index, []).append(turn)
+    return tuple(tuple(group) for group in groups.values())
+
+
+def conversation(evidence: Evidence) -> tuple[Turn, ...]:
+    """The turns of the agent: all but the side calls, which offer no tools where others do."""
+    everything = turns(evidence)
+    with_tools = tuple(turn for turn in everything if turn.has_tools)
+    return with_tools or everything
+
+
+def document(message: Message | None) -> dict[str, Any] | None:
+    """The JSON object in a body, or None."""
+    value = parse_json(message.body) if message is not None else None
+    return value if isinstance(value, dict) else None
+
+
+def parse_json(text: Any) -> Any:
+    """The JSON value of a text, or None if it is not JSON."""
+    try:
+        return json.loads(text)
+    except (TypeError, ValueError):
+        return None
+
+
+def is_stream(message: Message | None) -> bool:
+    """Whether the body is a stream of server-sent events, by its bytes."""
+    return message is not None and not message.body.lstrip().startswith("{")
+
+
+def events(message: Message | None) -> Iterator[str]:
+    """The data of each server-sent event; comments (keep-alives) and other fields are left out."""
+    if message is None:
+        return
+    for block in message.body.replace("\r\n", "\n").replace("\r", "\n").split("\n\n"):
+        data = [row[5:].removeprefix(" ") for row in block.split("\n") if row.startswith("data:")]
+        if data:
+            yield "\n".join(data)
+
+
+def chunks(message: Message | None) -> Iterator[dict[str, Any]]:
+    """The JSON objects of a stream, in order, without its end mark."""
+    for data in events(message):
+        value = parse_json(data)
+        if isinstance(value, dict):
+            yield value
+
+
+def parse_reply(message: Message | None) -> Reply:
+    """The reply in these bytes; an empty one where there are none."""
+    reply = Reply()
+    if message is None:
+        return reply
+    documents = chunks(message) if is_stream(message) else filter(None, [document(message)])
+    for part in documents:
+        if reply.id is None:
+            reply.id = part.get("id")
+        if isinstance(part.get("usage"), dict):
+            reply.usage = part["usage"]
+        if isinstance(part.get("prompt_token_ids"), list):
+            reply.prompt_ids = part["prompt_token_ids"]
+        for choice in _dicts(part.get("choices")):
+            _add(reply.choices.setdefault(choice.get("index", 0), Choice()), choice)
+    return reply
+
+
+def call_objects(message: Mapping[str, Any]) -> list[ToolCall]:
+    """The tool calls of a message in a request or a reply."""
+    return [_tool_call(call) for call in _dicts(message.get("tool_calls"))]
+
+
+def same_json(one: str, other: str) -> bool:
+    """Whether two texts are the same JSON value; texts that are no JSON must be equal."""
+    if one == other:
+        return True
+    left, right = parse_json(one), parse_json(other)
+    return left is not None and right is not None and identical(left, right)
+
+
+def identical(one: Any, other: Any) -> bool:
+    """Equal in value and kind: unlike ``==`` it tells 1 from 1.0 and from True, and holds NaN equal to itself."""
+    if isinstance(one, list | tuple) and isinstance(other, list | tuple):
+        return len(one) == len(other) and all(map(identical, one, other))
+    if isinstance(one, dict) and isinstance(other, dict):
+        return one.keys() == other.keys() and all(identical(value, other[key]) for key, value in one.items())
+    return type(one) is type(other) and (one == other or (one != one and other != other))  # noqa: PLR0124 - NaN
+
+
+def first_difference(one: Any, other: Any) -> str:
+    """In a few words, where two lists of ids differ."""
+    if one is None or other is None:
+        return f"{_count(one)} against {_count(other)}"
+    for position, (left, right) in enumerate(zip(one, other, strict=False)):
+        if not identical(left, right):
+            return f"{left!r} against {right!r} at position {position}"
+    return f"{_count(one)} against {_count(other)}"
+
+
+def short(value: Any, limit: int = 120) -> str:
+    """A value as text, cut to a readable length."""
+    text = value if isinstance(value, str) else repr(value)
+    return text if len(text) <= limit else f"{text[:limit]}… ({len(text)} characters)"
+
+
+def _count(ids: Any) -> str:
+    return "none" if ids is None else f"{len(ids)} entries"
+
+
+def _add(choice: Choice, part: dict[str, Any]) -> None:
+    message = part.get("delta") if isinstance(part.get("delta"), dict) else part.get("message")
+    if isinstance(message, dict):
+        choice.text += _text(message.get("content"))
+        choice.reasoning += _text(message.get("reasoning")) or _text(message.get("reasoning_content"))
+        for position, fragment in enumerate(_dicts(message.get("tool_calls"))):
+            _add_call(choice.by_index, fragment.get("index", position), _tool_call(fragment))
+    if part.get("finish_reason") is not None:
+        choice.finish_reason = part["finish_reason"]
+    if isinstance(part.get("token_ids"), list):
+        choice.token_ids = [*(choice.token_ids or []), *part["token_ids"]]
+    logprobs = part.get("logprobs")
+    if isinstance(logprobs, dict) and isinstance(logprobs.get("content"), list):
+        entries = [entry if isinstance(entry, dict) else {} for entry in logprobs["content"]]
+        choice.logprobs = [*(choice.logprobs or []), *(entry.get("logprob") for entry in entries)]
+        choice.tokens = [*(choice.tokens or []), *(entry.get("token") for entry in entries)]
+
+
+def _add_call(calls: dict[Any, ToolCall], index: Any, fragment: ToolCall) -> None:
+    call = calls.setdefault(index, ToolCall(None, None, ""))
+    call.id = fragment.id if call.id is None else call.id
+    call.name = fragment.name if call.name is None else call.name
+    call.arguments += fragment.arguments
+
+
+def _tool_call(call: dict[str, Any]) -> ToolCall:
+    function = call.get("function")
+    function = function if isinstance(function, dict) else {}
+    return ToolCall(call.get("id"), function.get("name"), _text(function.get("arguments")))
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else ""
+
+
+def _dicts(value: Any) -> list[dict[str, Any]]:
+    return [entry for entry in value if isinstance(entry, dict)] if isinstance(value, list) else []

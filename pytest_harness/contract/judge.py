@@ -1,0 +1,50 @@
+"""Judges evidence: runs every applicable check, each on its own, and sets known deviations apart from failures."""
+
+from __future__ import annotations
+
+from packaging.specifiers import InvalidSpecifier, SpecifierSet
+from packaging.version import InvalidVersion, Version
+
+from pytest_harness.contract.model import Finding, Judgement, NotExercised, Unverifiable, check_of
+from pytest_harness.evidence.model import Deviation, Evidence, Manifest
+from pytest_harness.requirements import Catalogue, Requirement
+
+
+def judge(evidence: Evidence, catalogue: Catalogue) -> tuple[Judgement, ...]:
+    """Judge the evidence by every requirement that applies to its seam and engine, in the order of the catalogue."""
+    manifest = evidence.manifest
+    return tuple(judge_one(evidence, requirement) for requirement in catalogue.applicable(manifest.seam, manifest.engine))
+
+
+def judge_one(evidence: Evidence, requirement: Requirement) -> Judgement:
+    """Judge the evidence by one requirement. A check that breaks is our own fault and says nothing of the subject."""
+    name = evidence.name
+    try:
+        faults = tuple(check_of(requirement.id)(evidence))
+    except NotExercised as answer:
+        return Judgement(requirement, name, "not_exercised", reason=str(answer))
+    except Unverifiable as answer:
+        return Judgement(requirement, name, "unverifiable", reason=str(answer))
+    except Exception as error:  # noqa: BLE001 - one broken check must not take the others with it
+        return Judgement(requirement, name, "error", reason=f"our check broke: {type(error).__name__}: {error}")
+    if not faults:
+        return Judgement(requirement, name, "passed")
+    findings = tuple(Finding(requirement.id, fault.call, fault.expected, fault.seen, fault.where) for fault in faults)
+    for deviation in deviations_in_range(evidence.manifest):
+        if deviation.requirement == requirement.id:
+            reason = f"known deviation of {deviation.subject} {deviation.versions}: {deviation.reason} ({deviation.link})"
+            return Judgement(requirement, name, "deviation", findings, reason)
+    return Judgement(requirement, name, "failed", findings)
+
+
+def deviations_in_range(manifest: Manifest) -> tuple[Deviation, ...]:
+    """The known deviations whose subject took part in a version that has the fault."""
+    return tuple(deviation for deviation in manifest.seam.deviations if _in_range(deviation, manifest))
+
+
+def _in_range(deviation: Deviation, manifest: Manifest) -> bool:
+    subject = "harness" if deviation.subject == manifest.harness else deviation.subject
+    try:
+        return SpecifierSet(deviation.versions).contains(Version(manifest.versions[subject]), prereleases=True)
+    except (KeyError, InvalidSpecifier, InvalidVersion):
+        return False

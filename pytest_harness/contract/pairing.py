@@ -1,0 +1,192 @@
+"""PAR: tool calls and their results stay paired, from the engine through the harness and back."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+from pytest_harness.contract.chat_wire import ToolCall, Turn, call_objects, conversation, line, same_json, short, steps
+from pytest_harness.contract.model import Fault, NotExercised, check
+from pytest_harness.contract.tokens import answered
+from pytest_harness.evidence.model import Evidence
+
+
+@dataclass(frozen=True, slots=True)
+class Exchange:
+    """An assistant message in the history of a request and the tool messages right after it."""
+
+    turn: Turn
+    position: int
+    """Of the assistant message among the messages; -1 where tool messages follow none."""
+    calls: list[ToolCall]
+    results: list[Any]
+    """The ``tool_call_id`` of each."""
+
+    @property
+    def where(self) -> str:
+        """Where it stands in the evidence."""
+        return f"{line(self.turn.call)}, received.body messages[{max(self.position, 0)}]"
+
+
+@check("PAR-001")
+def a_result_answers_a_call_just_made(evidence: Evidence) -> Iterator[Fault]:
+    """Strays and repetitions."""
+    for exchange in _exchanges(evidence):
+        known = {_key(call.id) for call in exchange.calls}
+        for result, times in Counter(map(_key, exchange.results)).items():
+            if result not in known:
+                yield Fault(exchange.turn.call.index, "the id of a call just made", short(repr(result)), exchange.where)
+            elif times > 1 and times > sum(_key(call.id) == result for call in exchange.calls):
+                yield Fault(exchange.turn.call.index, f"one result for {result}", f"{times} results", exchange.where)
+
+
+@check("PAR-002")
+def every_call_is_answered(evidence: Evidence) -> Iterator[Fault]:
+    """The calls of a last reply that no request follows are nobody's."""
+    for exchange in _with_calls(evidence):
+        answered_ids = set(map(_key, exchange.results))
+        for call in exchange.calls:
+            if _key(call.id) not in answered_ids:
+                yield Fault(exchange.turn.call.index, f"a result for call {call.id} of {call.name}", "none", exchange.where)
+
+
+@check("PAR-003")
+def results_stand_in_the_order_of_the_calls(evidence: Evidence) -> Iterator[Fault]:
+    """Only among the results that answer a call."""
+    several = [exchange for exchange in _with_calls(evidence) if len(exchange.calls) > 1]
+    if not several:
+        raise NotExercised("no turn made several calls")
+    for exchange in several:
+        order = [_key(call.id) for call in exchange.calls]
+        places = [order.index(result) for result in map(_key, exchange.results) if result in order]
+        if places != sorted(places):
+            seen = ", ".join(map(str, exchange.results))
+            yield Fault(exchange.turn.call.index, f"results in the order {', '.join(map(str, order))}", seen, exchange.where)
+
+
+@check("PAR-004")
+def call_ids_are_there_and_unique(evidence: Evidence) -> Iterator[Fault]:
+    """As the engine gave them."""
+    first: dict[str, Turn] = {}
+    made = False
+    for turn in answered(evidence):
+        for call in turn.engine.calls:
+            made = True
+            where = f"{line(turn.call)}, replied.body tool_calls"
+            if not isinstance(call.id, str) or not call.id:
+                yield Fault(turn.call.index, "an id that is not empty", repr(call.id), where)
+            elif call.id in first:
+                yield Fault(turn.call.index, f"an id that no call of call {first[call.id].call.index} has", call.id, where)
+            else:
+                first[call.id] = turn
+    if not made:
+        raise NotExercised("the engine made no tool call")
+
+
+@check("PAR-005")
+def history_keeps_the_calls_as_they_were_made(evidence: Evidence) -> Iterator[Fault]:
+    """Of each turn in the request of the next one."""
+    compared = False
+    for before, after in _successions(evidence):
+        delivered = [(call.id, call.name) for call in before.harness.calls]
+        position, kept = _last_assistant(after)
+        if not delivered and not kept:
+            continue
+        compared = True
+        if delivered != kept:
+            where = f"{line(after.call)}, received.body messages[{position}].tool_calls"
+            yield Fault(after.call.index, f"the calls of call {before.call.index}: {_named(delivered)}", _named(kept), where)
+    if not compared:
+        raise NotExercised("no request follows a turn with tool calls")
+
+
+@check("PAR-006")
+def history_keeps_the_arguments(evidence: Evidence) -> Iterator[Fault]:
+    """As JSON values, as many harnesses write them anew."""
+    delivered = {_key(call.id): call for turn in conversation(evidence) for call in turn.harness.calls}
+    compared = False
+    for exchange in _with_calls(evidence):
+        for call in exchange.calls:
+            made = delivered.get(_key(call.id))
+            if made is None:
+                continue
+            compared = True
+            if not same_json(made.arguments, call.arguments):
+                yield Fault(exchange.turn.call.index, short(made.arguments), short(call.arguments), f"{exchange.where}.tool_calls")
+    if not compared:
+        raise NotExercised("no request repeats a call that was delivered")
+
+
+@check("PAR-007")
+def calls_are_delivered_as_the_engine_wrote_them(evidence: Evidence) -> Iterator[Fault]:
+    """Byte for byte."""
+    compared = False
+    for turn in answered(evidence):
+        made, delivered = turn.engine.calls, turn.harness.calls
+        compared = compared or bool(made or delivered)
+        if made != delivered:
+            yield Fault(turn.call.index, _written(made), _written(delivered), f"{line(turn.call)}, delivered.body tool_calls")
+    if not compared:
+        raise NotExercised("the engine made no tool call")
+
+
+def _exchanges(evidence: Evidence) -> list[Exchange]:
+    """All exchanges with calls or results in all histories."""
+    found = [exchange for turn in conversation(evidence) for exchange in _of(turn) if exchange.calls or exchange.results]
+    if not found:
+        raise NotExercised("no request has a tool call in its history")
+    return found
+
+
+def _with_calls(evidence: Evidence) -> list[Exchange]:
+    found = [exchange for exchange in _exchanges(evidence) if exchange.calls]
+    if not found:
+        raise NotExercised("no request has a tool call in its history")
+    return found
+
+
+def _of(turn: Turn) -> Iterator[Exchange]:
+    position, calls, results = -1, list[ToolCall](), list[Any]()
+    for number, message in enumerate(turn.messages):
+        if message.get("role") == "tool":
+            results.append(message.get("tool_call_id"))
+            continue
+        yield Exchange(turn, position, calls, results)
+        position, calls, results = number, call_objects(message), []
+    yield Exchange(turn, position, calls, results)
+
+
+def _successions(evidence: Evidence) -> Iterator[tuple[Turn, Turn]]:
+    """Each turn with the turn that continued it. A history that became shorter was compacted and is left out."""
+    groups = steps(evidence)
+    for group, following in pairwise(groups):
+        before, after = group[-1], following[0]
+        if _assistants(after) == _assistants(before) + 1:
+            yield before, after
+
+
+def _assistants(turn: Turn) -> int:
+    return sum(message.get("role") == "assistant" for message in turn.messages)
+
+
+def _last_assistant(turn: Turn) -> tuple[int, list[tuple[Any, Any]]]:
+    for position in range(len(turn.messages) - 1, -1, -1):
+        message = turn.messages[position]
+        if message.get("role") == "assistant":
+            return position, [(call.id, call.name) for call in call_objects(message)]
+    return 0, []
+
+
+def _key(value: Any) -> Any:
+    return value if isinstance(value, str) else repr(value)
+
+
+def _named(calls: list[tuple[Any, Any]]) -> str:
+    return ", ".join(f"{name} {call}" for call, name in calls) or "no calls"
+
+
+def _written(calls: list[ToolCall]) -> str:
+    return short("; ".join(f"{call.id} {call.name}({call.arguments})" for call in calls) or "no calls", 300)

@@ -1,0 +1,134 @@
+"""SEA: the harness ran, spoke to the engine through the proxy as declared, followed the script, and ended."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from pytest_harness.contract.chat_wire import Turn, line, parse_json, short, steps
+from pytest_harness.contract.model import Fault, NotExercised, check
+from pytest_harness.contract.validity import trial_exception
+from pytest_harness.evidence.model import Call, Evidence
+
+ROUTES = {"chat": "/chat/completions", "responses": "/responses", "messages": "/messages", "gemini": "enerateContent"}
+"""How the path of a model call ends in each dialect."""
+NO_VERDICT = frozenset({"RewardFileNotFoundError", "RewardFileEmptyError"})
+
+
+@check("SEA-001")
+def the_harness_reaches_the_engine(evidence: Evidence) -> Iterator[Fault]:
+    """Counted by us: Harbor calls the reward of a run without any call valid."""
+    if not any(call.method == "POST" and call.outcome == "complete" for call in evidence.calls):
+        seen = ", ".join(f"{call.method} {call.path}: {call.outcome}" for call in evidence.calls) or "no call at all"
+        yield Fault(None, "one model call that was answered", short(seen), "calls.ndjson")
+
+
+@check("SEA-002")
+def the_script_is_followed_to_its_end(evidence: Evidence) -> Iterator[Fault]:
+    """A retry of the same prompt is the same step."""
+    groups = _steps(evidence)
+    expected = evidence.manifest.scenario.steps
+    if len(groups) != expected:
+        yield Fault(groups[-1][-1].call.index, f"{expected} turns, as the script has", str(len(groups)), "calls.ndjson")
+
+
+@check("SEA-003")
+def the_scripted_commands_reach_the_harness(evidence: Evidence) -> Iterator[Fault]:
+    """In a call of their turn."""
+    _steps(evidence)
+    if not any(evidence.manifest.scenario.shell_commands):
+        raise NotExercised("the scenario has no shell command")
+    yield from missing_commands(evidence)
+
+
+@check("SEA-004")
+def the_trial_ends_without_an_exception(evidence: Evidence) -> Iterator[Fault]:
+    """A missing verdict is no fault where the scenario asks for it."""
+    ending = evidence.manifest.ending
+    if ending.how == "raised":
+        yield Fault(
+            None, "a trial that finished", f"{ending.exception_type}: {short(ending.exception_message or '')}", "manifest.json ending"
+        )
+    if evidence.trial_result is None:
+        yield Fault(None, "the result of the trial", "a missing file or no JSON object", "trial/result.json")
+    exception = trial_exception(evidence)
+    if exception is not None and not (exception in NO_VERDICT and evidence.manifest.scenario.reward is None):
+        yield Fault(None, "no exception", exception, "trial/result.json exception_info")
+
+
+@check("SEA-005")
+def the_version_that_ran_is_known(evidence: Evidence) -> Iterator[Fault]:
+    """Two witnesses, where the harness writes its version into its log."""
+    version = _plain(evidence.manifest.versions.get("harness"))
+    if version is None:
+        yield Fault(None, "the version of the harness", repr(evidence.manifest.versions.get("harness")), "manifest.json versions.harness")
+        return
+    agent = (evidence.trajectory or {}).get("agent")
+    logged = _plain(agent.get("version") if isinstance(agent, dict) else None)
+    if logged is not None and logged != version:
+        yield Fault(None, f"version {version}, as in the manifest", logged, "trial/agent/trajectory.json agent.version")
+
+
+@check("SEA-006")
+def no_call_is_refused(evidence: Evidence) -> Iterator[Fault]:
+    """By the proxy; what the engine refuses has another outcome."""
+    if not evidence.calls:
+        raise NotExercised("no call reached the proxy")
+    for call in evidence.calls:
+        if call.outcome == "refused":
+            yield Fault(call.index, "a call that is served", f"{call.method} {call.path} refused: {call.error}", line(call))
+
+
+@check("SEA-007")
+def it_speaks_the_dialect_that_it_declares(evidence: Evidence) -> Iterator[Fault]:
+    """Requests other than POST are no model calls."""
+    answered = [call for call in evidence.calls if call.method == "POST" and call.outcome == "complete"]
+    if not answered:
+        raise NotExercised("no model call was answered")
+    declared = evidence.manifest.seam.dialect
+    for call in answered:
+        if call.dialect != declared or not _route(call).endswith(ROUTES[declared]):
+            yield Fault(call.index, f"{declared} on …{ROUTES[declared]}", f"{call.dialect} on {call.path}", line(call))
+
+
+def missing_commands(evidence: Evidence) -> list[Fault]:
+    """A fault for each scripted command that no delivered call of its turn holds."""
+    groups = steps(evidence)
+    faults = []
+    for number, commands in enumerate(evidence.manifest.scenario.shell_commands):
+        group = groups[number] if number < len(groups) else ()
+        texts = [text for turn in group for text in _argument_texts(turn)]
+        for command in commands:
+            if not any(command in text for text in texts):
+                where = f"{line(group[-1].call)}, delivered.body tool_calls" if group else "calls.ndjson"
+                index = group[-1].call.index if group else None
+                faults.append(Fault(index, f"a call with {short(command)}", short("; ".join(texts)) or "no call", where))
+    return faults
+
+
+def _steps(evidence: Evidence) -> tuple[tuple[Turn, ...], ...]:
+    groups = steps(evidence)
+    if not groups:
+        raise NotExercised("no model call was answered")
+    return groups
+
+
+def _argument_texts(turn: Turn) -> Iterator[str]:
+    """Every text in the arguments of the delivered calls, however deep it stands."""
+    for call in turn.harness.calls:
+        rest = [parse_json(call.arguments)]
+        while rest:
+            value = rest.pop()
+            if isinstance(value, str):
+                yield value
+            elif isinstance(value, dict | list):
+                rest.extend(value.values() if isinstance(value, dict) else value)
+
+
+def _route(call: Call) -> str:
+    return call.path.split("?")[0].rstrip("/")
+
+
+def _plain(version: object) -> str | None:
+    if not isinstance(version, str) or version.strip().lower() in {"", "unknown"}:
+        return None
+    return version.strip().removeprefix("v")

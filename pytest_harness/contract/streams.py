@@ -1,0 +1,185 @@
+"""STR: the harness gets what the engine said, in the form that it asked for, and nothing of the capture."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator
+from typing import Any
+
+from pytest_harness.contract.chat_wire import (
+    DONE,
+    Choice,
+    Turn,
+    chunks,
+    conversation,
+    document,
+    events,
+    identical,
+    is_stream,
+    line,
+    parse_json,
+    short,
+)
+from pytest_harness.contract.model import Fault, NotExercised, check
+from pytest_harness.contract.tokens import answered
+from pytest_harness.evidence.model import Evidence
+
+
+@check("STR-001")
+def it_streams_as_declared(evidence: Evidence) -> Iterator[Fault]:
+    """What was asked for and what came."""
+    declared = evidence.manifest.seam.streams
+    agent = conversation(evidence)
+    if not agent:
+        raise NotExercised("no model call was answered")
+    for turn in agent:
+        asked = turn.request.get("stream") is True
+        if asked != declared:
+            yield Fault(turn.call.index, _mode(declared), _mode(asked), f"{line(turn.call)}, received.body stream")
+        elif is_stream(turn.call.delivered) != declared:
+            yield Fault(turn.call.index, _mode(declared), _mode(not declared), f"{line(turn.call)}, delivered.body")
+
+
+@check("STR-002")
+def the_reply_is_delivered_whole(evidence: Evidence) -> Iterator[Fault]:
+    """Text, reasoning and finish reason; the calls are PAR-007's."""
+    for turn in answered(evidence):
+        for index in sorted(turn.engine.choices.keys() | turn.harness.choices.keys()):
+            engine, harness = (reply.choices.get(index, Choice()) for reply in (turn.engine, turn.harness))
+            for name in ("text", "reasoning", "finish_reason"):
+                said, got = getattr(engine, name), getattr(harness, name)
+                if said != got:
+                    yield Fault(
+                        turn.call.index,
+                        f"{name} {short(repr(said))}",
+                        short(repr(got)),
+                        f"{line(turn.call)}, delivered.body choices[{index}]",
+                    )
+
+
+@check("STR-003")
+def capture_leaves_no_trace(evidence: Evidence) -> Iterator[Fault]:
+    """A field that is null is what an engine sends that was not asked for it."""
+    for turn in answered(evidence):
+        unasked = [] if turn.request.get("return_token_ids") else ["prompt_token_ids", "token_ids"]
+        unasked += [] if turn.request.get("logprobs") else ["logprobs"]
+        found = {name for part in _delivered(turn) for place in (part, *_choices(part)) for name in unasked if place.get(name) is not None}
+        for name in sorted(found):
+            yield Fault(
+                turn.call.index, f"no {name}, as the harness did not ask for it", "it is there", f"{line(turn.call)}, delivered.body"
+            )
+
+
+@check("STR-004")
+def the_finish_reason_comes_last(evidence: Evidence) -> Iterator[Fault]:
+    """For each choice on its own."""
+    for turn in _streamed(evidence):
+        finished: defaultdict[Any, int] = defaultdict(int)
+        late = set()
+        for part in chunks(turn.call.delivered):
+            for choice in _choices(part):
+                index = choice.get("index", 0)
+                delta = choice.get("delta")
+                if finished[index] and isinstance(delta, dict) and (delta.get("content") or delta.get("tool_calls")):
+                    late.add(index)
+                finished[index] += choice.get("finish_reason") is not None
+        where = f"{line(turn.call)}, delivered.body"
+        for index in sorted(late):
+            yield Fault(turn.call.index, "nothing after the finish reason", f"more of choice {index}", where)
+        for index, times in finished.items():
+            if times != 1:
+                yield Fault(turn.call.index, f"one finish reason for choice {index}", str(times), where)
+
+
+@check("STR-005")
+def the_stream_ends_once(evidence: Evidence) -> Iterator[Fault]:
+    """And every event before the end is one JSON object."""
+    for turn in _streamed(evidence):
+        data = list(events(turn.call.delivered))
+        where = f"{line(turn.call)}, delivered.body"
+        if data.count(DONE) != 1 or data[-1] != DONE:
+            seen = f"{data.count(DONE)} of them, and {short(data[-1]) if data else 'nothing'} as the last event"
+            yield Fault(turn.call.index, f"one {DONE} as the last event", seen, where)
+        for number, event in enumerate(data):
+            if event != DONE and not isinstance(parse_json(event), dict):
+                yield Fault(turn.call.index, "a JSON object", short(event), f"{where} event {number}")
+
+
+@check("STR-006")
+def call_fragments_are_in_order(evidence: Evidence) -> Iterator[Fault]:
+    """As every client appends by index."""
+    exercised = False
+    for turn in _streamed(evidence):
+        begun: defaultdict[Any, list[Any]] = defaultdict(list)
+        where = f"{line(turn.call)}, delivered.body tool_calls"
+        for choice_index, fragment in _fragments(turn):
+            exercised = True
+            indices, index = begun[choice_index], fragment.get("index")
+            function = fragment.get("function")
+            function = function if isinstance(function, dict) else {}
+            named = [name for name, value in (("id", fragment.get("id")), ("name", function.get("name"))) if value]
+            if index in indices:
+                if named:
+                    yield Fault(turn.call.index, f"{' and '.join(named)} of call {index} in its first fragment alone", "once more", where)
+                continue
+            if type(index) is not int or index != len(indices):
+                yield Fault(turn.call.index, f"index {len(indices)}", repr(index), where)
+            if named != ["id", "name"]:
+                yield Fault(turn.call.index, f"id and name in the first fragment of call {index}", f"{named}", where)
+            indices.append(index)
+    if not exercised:
+        raise NotExercised("no tool call was streamed")
+
+
+@check("STR-007")
+def usage_is_delivered_as_the_engine_gave_it(evidence: Evidence) -> Iterator[Fault]:
+    """A stream has it only if the harness asked."""
+    compared = False
+    for turn in answered(evidence):
+        said, got = turn.engine.usage, turn.harness.usage
+        options = turn.request.get("stream_options")
+        asked = not turn.request.get("stream") or (isinstance(options, dict) and options.get("include_usage") is True)
+        if said is None or (got is None and not asked):
+            continue
+        compared = True
+        for name in ("prompt_tokens", "completion_tokens"):
+            if not identical(said.get(name), (got or {}).get(name)):
+                seen = "no usage" if got is None else repr(got.get(name))
+                yield Fault(
+                    turn.call.index, f"{said.get(name)}, as the engine said", seen, f"{line(turn.call)}, delivered.body usage.{name}"
+                )
+    if not compared:
+        raise NotExercised("the engine gave no usage that the harness was to get")
+
+
+def _streamed(evidence: Evidence) -> list[Turn]:
+    found = [turn for turn in answered(evidence) if turn.request.get("stream") is True]
+    if not found:
+        raise NotExercised("no call was streamed")
+    return found
+
+
+def _delivered(turn: Turn) -> Iterator[dict[str, Any]]:
+    if is_stream(turn.call.delivered):
+        yield from chunks(turn.call.delivered)
+    else:
+        yield document(turn.call.delivered) or {}
+
+
+def _choices(part: dict[str, Any]) -> list[dict[str, Any]]:
+    choices = part.get("choices")
+    return [choice for choice in choices if isinstance(choice, dict)] if isinstance(choices, list) else []
+
+
+def _fragments(turn: Turn) -> Iterator[tuple[Any, dict[str, Any]]]:
+    for part in chunks(turn.call.delivered):
+        for choice in _choices(part):
+            delta = choice.get("delta")
+            fragments = delta.get("tool_calls") if isinstance(delta, dict) else None
+            for fragment in fragments if isinstance(fragments, list) else ():
+                if isinstance(fragment, dict):
+                    yield choice.get("index", 0), fragment
+
+
+def _mode(streamed: bool) -> str:
+    return "streamed" if streamed else "not streamed"

@@ -1,0 +1,168 @@
+"""TOK: the ids are the engine's, whole numbers, counted right, and asked for in the right way."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from pytest_harness.contract.chat_wire import Turn, document, first_difference, identical, line, short, turns
+from pytest_harness.contract.model import Fault, NotExercised, check
+from pytest_harness.evidence.model import Call, Evidence
+
+DISTORTING = (
+    "truncate_prompt_tokens",
+    "echo",
+    "prompt_logprobs",
+    "chat_template",
+    "continue_final_message",
+    "prompt_embeds",
+    "documents",
+)
+"""Fields of vLLM's chat route that change the prompt while the messages stay the same."""
+
+
+@check("TOK-001")
+def recorded_ids_are_the_engines(evidence: Evidence) -> Iterator[Fault]:
+    """Both records of the ids against the bytes of the reply."""
+    for turn in answered(evidence):
+        call = turn.call
+        if not identical(call.prompt_ids, turn.engine.prompt_ids):
+            seen = f"recorded against sent: {first_difference(call.prompt_ids, turn.engine.prompt_ids)}"
+            yield Fault(call.index, "the prompt ids that the engine sent", seen, f"{line(call)}, prompt_ids")
+        recorded = {sample.index: sample.token_ids for sample in call.samples}
+        for index in sorted(recorded.keys() | turn.engine.choices.keys()):
+            choice = turn.engine.choices.get(index)
+            sent = choice.token_ids if choice else None
+            if not identical(recorded.get(index), sent):
+                seen = f"recorded against sent: {first_difference(recorded.get(index), sent)}"
+                yield Fault(call.index, "the sampled ids that the engine sent", seen, f"{line(call)}, samples[{index}].token_ids")
+
+
+@check("TOK-002")
+def every_turn_has_its_ids(evidence: Evidence) -> Iterator[Fault]:
+    """An answered turn without ids cannot be trained on."""
+    for turn in answered(evidence):
+        if not turn.call.prompt_ids:
+            yield Fault(turn.call.index, "the ids of the prompt", repr(turn.call.prompt_ids), f"{line(turn.call)}, prompt_ids")
+        if not turn.call.samples:
+            yield Fault(turn.call.index, "a sample", "none", f"{line(turn.call)}, samples")
+        for sample in turn.call.samples:
+            if not sample.token_ids:
+                where = f"{line(turn.call)}, samples[{sample.index}].token_ids"
+                yield Fault(turn.call.index, "the ids that were sampled", repr(sample.token_ids), where)
+
+
+@check("TOK-003")
+def an_id_is_a_whole_number(evidence: Evidence) -> Iterator[Fault]:
+    """One fault for each list that holds anything else, naming the first."""
+    lists = [(call, where, ids) for call in _calls_with_ids(evidence) for where, ids in _id_lists(call)]
+    if not lists:
+        raise NotExercised("no call carries ids")
+    for call, where, ids in lists:
+        for position, value in enumerate(ids):
+            if type(value) is not int or value < 0:
+                yield Fault(call.index, "integers that are not negative", f"{value!r} at position {position}", f"{line(call)}, {where}")
+                break
+
+
+@check("TOK-004")
+def usage_agrees_with_the_ids(evidence: Evidence) -> Iterator[Fault]:
+    """The one redundancy on the wire."""
+    reported = [turn for turn in answered(evidence) if turn.engine.usage]
+    if not reported:
+        raise NotExercised("the engine reported no usage")
+    for turn in reported:
+        usage = turn.engine.usage or {}
+        counts = {"prompt_tokens": prompt_length(turn.call), "completion_tokens": completion_length(turn.call)}
+        for name, count in counts.items():
+            if count is not None and not identical(usage.get(name), count):
+                yield Fault(
+                    turn.call.index, f"{count}, the number of ids", repr(usage.get(name)), f"{line(turn.call)}, replied.body usage.{name}"
+                )
+
+
+@check("TOK-005")
+def the_engine_is_asked_for_ids_and_logprobs(evidence: Evidence) -> Iterator[Fault]:
+    """Whatever the harness asked for."""
+    for call, body in forwarded(evidence):
+        for name in ("return_token_ids", "logprobs"):
+            if body.get(name) is not True:
+                yield Fault(call.index, f"{name} true", repr(body.get(name)), f"{line(call)}, forwarded.body {name}")
+
+
+@check("TOK-006")
+def the_served_model_is_named(evidence: Evidence) -> Iterator[Fault]:
+    """The manifest says which model is served."""
+    for call, body in forwarded(evidence):
+        if body.get("model") != evidence.manifest.model:
+            yield Fault(call.index, evidence.manifest.model, repr(body.get("model")), f"{line(call)}, forwarded.body model")
+
+
+@check("TOK-007")
+def nothing_distorts_the_prompt_unseen(evidence: Evidence) -> Iterator[Fault]:
+    """A field that is null or false does nothing."""
+    for call, body in forwarded(evidence):
+        for name in DISTORTING:
+            if body.get(name) is not None and body[name] is not False:
+                yield Fault(call.index, f"no {name}", short(body[name]), f"{line(call)}, forwarded.body {name}")
+
+
+@check("TOK-008")
+def messages_and_tools_reach_the_engine_unchanged(evidence: Evidence) -> Iterator[Fault]:
+    """As JSON values: the order of keys and the spaces are free."""
+    for call, body in forwarded(evidence):
+        sent = document(call.received) or {}
+        for name in ("messages", "tools"):
+            if not identical(sent.get(name), body.get(name)):
+                yield Fault(
+                    call.index,
+                    f"the {name} that the harness sent",
+                    _difference(sent.get(name), body.get(name)),
+                    f"{line(call)}, forwarded.body {name}",
+                )
+
+
+def answered(evidence: Evidence) -> tuple[Turn, ...]:
+    """The turns, of which there must be one for a check to say anything."""
+    found = turns(evidence)
+    if not found:
+        raise NotExercised("no model call was answered")
+    return found
+
+
+def forwarded(evidence: Evidence) -> tuple[tuple[Call, dict[str, Any]], ...]:
+    """The turns with the body that was sent to the engine."""
+    return tuple((turn.call, document(turn.call.forwarded) or {}) for turn in answered(evidence))
+
+
+def prompt_length(call: Call) -> int | None:
+    """The number of prompt ids, None where they are missing."""
+    return None if call.prompt_ids is None else len(call.prompt_ids)
+
+
+def completion_length(call: Call) -> int | None:
+    """The number of sampled ids over all choices, None where any are missing."""
+    if not call.samples or any(sample.token_ids is None for sample in call.samples):
+        return None
+    return sum(len(sample.token_ids or ()) for sample in call.samples)
+
+
+def _calls_with_ids(evidence: Evidence) -> Iterator[Call]:
+    return (call for call in evidence.calls if call.outcome != "refused")
+
+
+def _id_lists(call: Call) -> Iterator[tuple[str, tuple[Any, ...]]]:
+    if call.prompt_ids is not None:
+        yield "prompt_ids", call.prompt_ids
+    for sample in call.samples:
+        if sample.token_ids is not None:
+            yield f"samples[{sample.index}].token_ids", sample.token_ids
+
+
+def _difference(one: Any, other: Any) -> str:
+    if isinstance(one, list) and isinstance(other, list):
+        for position, (left, right) in enumerate(zip(one, other, strict=False)):
+            if not identical(left, right):
+                return f"entry {position} is {short(right)}"
+        return f"{len(other)} entries, not {len(one)}"
+    return short(other)

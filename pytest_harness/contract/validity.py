@@ -1,0 +1,87 @@
+"""Says whether a rollout says anything of its subject, and whose fault it is if it does not.
+
+Harbor calls the reward of a run with a dead endpoint valid for most harnesses, so this is asked of the wire first.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from pytest_harness.evidence.model import Evidence
+
+Blame = Literal["subject", "surroundings", "ourselves"]
+
+# The names are those of harbor.models.trial.error_policy; they are what ``result.json`` records.
+_SURROUNDINGS = frozenset(
+    {
+        "EnvironmentStartTimeoutError",
+        "SandboxBuildFailedError",
+        "AgentSetupTimeoutError",
+        "HealthcheckError",
+        "SandboxLikelyOutOfMemoryError",
+        "MemoryLimitExceededError",
+        "SSHAccessError",
+        "GKEExecStreamClosedError",
+        "GKEPodNotFoundError",
+        "RuntimeRequestError",
+        "AddTestsDirError",
+        "DownloadVerifierDirError",
+        "CancelledError",
+        "KeyboardInterrupt",
+    }
+)
+_VERIFIER = frozenset({"RewardFileNotFoundError", "RewardFileEmptyError", "VerifierOutputParseError", "VerifierTimeoutError"})
+_OUR_ENGINES = frozenset({"scripted", "vllm"})
+
+
+@dataclass(frozen=True, slots=True)
+class Validity:
+    """``valid``: the rollout says something of its subject, graded or not. Else ``blame`` and ``reason`` say why it does not."""
+
+    valid: bool
+    blame: Blame | None = None
+    reason: str = ""
+
+
+def validity(evidence: Evidence) -> Validity:
+    """Whether the rollout counts. An exception of the agent itself does count: that it raised is a finding, not an excuse."""
+    ending = evidence.manifest.ending
+    if ending.how == "raised" and ending.exception_type not in _SURROUNDINGS:
+        return Validity(False, "ourselves", f"the trial could not be run: {ending.exception_type}: {ending.exception_message}")
+    for exception in (ending.exception_type, trial_exception(evidence)):
+        if exception in _SURROUNDINGS:
+            return Validity(False, "surroundings", f"the trial ended with {exception}")
+    without_call = _without_call(evidence)
+    if without_call is not None:
+        return without_call
+    if trial_exception(evidence) in _VERIFIER and evidence.manifest.scenario.reward is not None:
+        return Validity(False, "surroundings", f"the verifier gave no verdict: {trial_exception(evidence)}")
+    return Validity(True)
+
+
+def _without_call(evidence: Evidence) -> Validity | None:
+    outcomes = [call.outcome for call in evidence.calls]
+    if not outcomes:
+        return Validity(False, "surroundings", "no call reached the proxy, so whatever the verifier said is not about this model")
+    if "complete" in outcomes:
+        return None
+    unanswered = [outcome for outcome in outcomes if outcome != "refused"]
+    if not unanswered:
+        return Validity(False, "ourselves", "every call was refused by our proxy: the seam's row sends it a wrong key or route")
+    blame: Blame = "ourselves" if evidence.manifest.engine in _OUR_ENGINES else "surroundings"
+    return Validity(False, blame, f"the engine answered no call: {unanswered[0]}")
+
+
+def reward(evidence: Evidence) -> float | None:
+    """The verifier's number under the key ``reward``, as Harbor recorded it, valid or not; None if there is none."""
+    result = (evidence.trial_result or {}).get("verifier_result") or {}
+    value = (result.get("rewards") or {}).get("reward") if isinstance(result, dict) else None
+    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
+
+
+def trial_exception(evidence: Evidence) -> str | None:
+    """The name of the exception that Harbor recorded, or None."""
+    info = (evidence.trial_result or {}).get("exception_info")
+    name = info.get("exception_type") if isinstance(info, dict) else None
+    return name if isinstance(name, str) else None
