@@ -53,7 +53,7 @@ class Fault:
 
     def __post_init__(self) -> None:
         if (self.kind == "slow") != (self.event is not None):
-            raise ValueError(f"the fault {self.kind!r} {'needs' if self.kind == 'slow' else 'takes no'} event")
+            raise ValueError(f"the fault {self.kind!r} {'needs an' if self.kind == 'slow' else 'takes no'} event")
 
     def hits(self, call: int) -> bool:
         """Whether it spoils this call."""

@@ -11,7 +11,8 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-_HEAD = re.compile(r'\s*\{"name": ("(?:[^"\\]|\\.)*"), "arguments": ')
+_NAME = re.compile(r'\s*\{"name": ("(?:[^"\\]|\\.)*")')
+_HEAD = re.compile(_NAME.pattern + ', "arguments": ')
 
 
 @dataclass(frozen=True)
@@ -71,18 +72,20 @@ class _CallReader:
     """Reads the JSON of one call as it grows; its ``arguments`` end where their outermost bracket closes."""
 
     def __init__(self) -> None:
-        self._head: str | None = ""
+        self._head = ""
+        self._named = self._headed = self._quoted = self._escaped = self._ended = False
         self._depth = 0
-        self._quoted = self._escaped = self._ended = False
 
     def read(self, piece: str) -> tuple[str | None, str | None]:
+        """The name, as soon as it is whole and only once, and what ``piece`` adds to the arguments."""
         name = None
-        if self._head is not None:
+        if not self._headed:
             self._head += piece
-            found = _HEAD.match(self._head)
-            if not found:
-                return None, None
-            name, piece, self._head = json.loads(found[1]), self._head[found.end() :], None
+            piece = ""
+            if not self._named and (found := _NAME.match(self._head)):
+                name, self._named = json.loads(found[1]), True
+            if found := _HEAD.match(self._head):
+                piece, self._headed = self._head[found.end() :], True
         return name, "".join(self._arguments(piece)) or None
 
     def _arguments(self, piece: str) -> Iterator[str]:

@@ -1,0 +1,99 @@
+"""Which turn a request gets, and which scripts and requests are refused."""
+
+import pytest
+
+from pytest_harness.engines.scripted import Script, ScriptError, ShellTool, Step
+from pytest_harness.engines.scripted.script import SIDE_ANSWER, ScriptMismatchError, Turn
+
+STEPS = [("Look.", ["ls", "pwd"]), ("", ["make"]), ("Done.", [])]
+USER = {"role": "user", "content": "Make it."}
+ASSISTANT = {"role": "assistant", "content": None}
+TOOL = {"role": "tool", "content": "x"}
+
+
+def script(**options):
+    return Script.for_seam(STEPS, **{"shell_tool": "bash", **options})
+
+
+def conversation(turns):
+    return [USER] + [ASSISTANT, TOOL] * turns
+
+
+@pytest.mark.parametrize(
+    ("done", "turn"),
+    [
+        (0, Turn("Look.", (("bash", {"command": "ls"}), ("bash", {"command": "pwd"})))),
+        (1, Turn("", (("bash", {"command": "make"}),))),
+        (2, Turn("Done.")),
+        (3, Turn("Done.")),
+        (9, Turn("Done.")),
+    ],
+)
+def test_the_number_of_assistant_messages_is_the_number_of_the_step(done, turn):
+    assert script().turn(conversation(done), ["read", "bash"], None) == turn
+
+
+def test_a_finish_command_comes_with_the_last_step_and_every_one_after_it():
+    finish = Turn("Done.", (("bash", {"command": "echo END"}),))
+    turns = [script(finish_command="echo END").turn(conversation(done), ["bash"], "auto") for done in range(5)]
+    assert [len(turn.calls) for turn in turns] == [2, 1, 1, 1, 1]
+    assert turns[2] == turns[3] == turns[4] == finish
+
+
+def test_the_seams_names_and_extra_arguments_are_used_in_order():
+    turn = script(shell_tool="run", shell_argument="cmd", extra={"timeout": 5, "background": False}).turn(conversation(1), ["run"], None)
+    ((name, arguments),) = turn.calls
+    assert (name, list(arguments.items())) == ("run", [("cmd", "make"), ("timeout", 5), ("background", False)])
+
+
+@pytest.mark.parametrize(("offered", "choice"), [([], None), (["bash"], "none")])
+def test_a_request_that_cannot_call_tools_is_a_side_call(offered, choice):
+    assert script().turn([USER], offered, choice) == Turn(SIDE_ANSWER)
+
+
+def test_a_conversation_without_the_instruction_is_a_side_call():
+    with_instruction = script(instruction="Make it.\n")
+    parts = {"role": "user", "content": [{"type": "text", "text": "<task>Make it.</task>"}]}
+    assert with_instruction.turn([parts], ["bash"], None).calls
+    assert with_instruction.turn([{"role": "user", "content": "Give this a title."}], ["bash"], None) == Turn(SIDE_ANSWER)
+
+
+def test_a_script_without_commands_needs_no_tools():
+    assert Script.for_seam([("Hello.", [])]).turn([USER], [], None) == Turn("Hello.")
+
+
+@pytest.mark.parametrize(
+    ("done", "offered", "choice", "said"),
+    [
+        (0, ["read", "edit"], None, "calls the tool `bash`, but the request offers only: read, edit"),
+        (0, ["bash", "title"], "title", "asks for `title`"),
+        (2, ["bash"], "required", "turn 3 of the script has none"),
+    ],
+)
+def test_a_request_without_an_answer_is_refused_in_a_sentence(done, offered, choice, said):
+    with pytest.raises(ScriptMismatchError, match=said):
+        script().turn(conversation(done), offered, choice)
+
+
+@pytest.mark.parametrize(
+    ("make", "said"),
+    [
+        (lambda: Script.for_seam([]), "no steps"),
+        (lambda: Script.for_seam([("", [])]), "step 1 of the script has neither text nor a command"),
+        (lambda: Script.for_seam([("", ["ls"])]), "no shell tool was named"),
+        (lambda: Script.for_seam([("x", [])], finish_command="exit"), "no shell tool was named"),
+        (lambda: Script.for_seam([("a <tool_call> b", [])]), "the text of step 1 contains <tool_call>"),
+        (lambda: script(finish_command="echo '<|im_end|>'"), "the finish command contains <|im_end|>"),
+        (lambda: script(extra={"why": "</think>"}), "the shell tool contains </think>"),
+        (lambda: Script.for_seam([("x", ["echo \ud800"])], shell_tool="bash"), "a command of step 1 is not valid Unicode"),
+    ],
+)
+def test_a_script_that_cannot_be_played_is_refused_in_a_sentence(make, said):
+    with pytest.raises(ScriptError) as error:
+        make()
+    assert said in str(error.value)
+
+
+def test_white_space_around_a_text_is_not_sampled():
+    assert Script((Step(" \n Done. \n"),)).steps[0].text == "Done."
+    assert ShellTool("bash", "command").arguments(" ls ") == {"command": " ls "}

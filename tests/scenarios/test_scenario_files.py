@@ -1,0 +1,81 @@
+"""Scenario files are read exactly, and every fault in one is told with file and key."""
+
+import pytest
+
+from pytest_harness.evidence import ScenarioFacts
+from pytest_harness.scenarios import ScenarioError, load_scenarios, scenario
+
+GOOD = """
+title = "A title"
+task = "task"
+reward = 1
+[[steps]]
+text = "Look."
+shell = ["ls", "pwd"]
+[[steps]]
+text = "Done."
+"""
+
+
+@pytest.fixture
+def write(tmp_path):
+    (tmp_path / "task").mkdir()
+    (tmp_path / "task" / "task.toml").touch()
+
+    def write(text, name="mine"):
+        (tmp_path / f"{name}.toml").write_text(text)
+        return tmp_path
+
+    return write
+
+
+def test_a_scenario_is_what_its_file_says(write):
+    mine = scenario("mine", write(GOOD))
+    assert mine.script == (("Look.", ("ls", "pwd")), ("Done.", ()))
+    assert mine.facts == ScenarioFacts(name="mine", steps=2, shell_commands=(("ls", "pwd"), ()), reward=1.0)
+
+
+def test_no_reward_is_not_a_reward_of_zero(write):
+    assert scenario("mine", write(GOOD.replace("reward = 1", 'reward = "none"'))).reward is None
+    assert scenario("mine", write(GOOD.replace("reward = 1", "reward = 0"))).reward == 0.0
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ("reward = 1", "", "reward must be a finite number, or \"none\" where the verifier must give no reward, not 'absent'"),
+        ("reward = 1", "reward = true", "reward must be a finite number"),
+        ("reward = 1", "reward = nan", "reward must be a finite number"),
+        ("reward = 1", 'reward = 1\ntytle = ""', "unknown key 'tytle'; did you mean title?"),
+        ("title = ", "# ", "title must be a string that is not empty, not 'absent'"),
+        ('task = "task"', 'task = "elsewhere"', "task must be the folder of a Harbor task"),
+        ('"ls", "pwd"', '"ls", 3', "step 1: shell must be a list of commands, not ['ls', 3]"),
+        ("shell", "shel", "step 1: unknown key 'shel'; did you mean shell?"),
+        ('text = "Look."', "text = 3", "step 1: text must be a string, not 3"),
+        ('text = "Done."', "", "step 2: has neither text nor shell"),
+        ('text = "Done."', 'shell = ["ls"]', "the last of the steps must be text"),
+        ("[[steps]]", "[[stops]]", "unknown key 'stops'; did you mean steps?"),
+        ("title", "=", "is not TOML"),
+    ],
+)
+def test_a_fault_in_a_file_is_told_with_file_and_key(write, old, new, said):
+    folder = write(GOOD.replace(old, new))
+    with pytest.raises(ScenarioError) as error:
+        load_scenarios(folder)
+    assert str(folder / "mine.toml") in str(error.value)
+    assert said in str(error.value)
+
+
+def test_an_unknown_name_gives_the_nearest_one():
+    with pytest.raises(ScenarioError, match="no scenario 'edit_fil'; did you mean edit_file"):
+        scenario("edit_fil")
+    with pytest.raises(ScenarioError, match="there are edit_file, explore"):
+        scenario("zzz")
+
+
+def test_a_name_that_is_there_twice_and_an_empty_folder_are_refused(write, tmp_path):
+    folder = write(GOOD)
+    with pytest.raises(ScenarioError, match="another scenario 'mine'"):
+        load_scenarios(folder, folder)
+    with pytest.raises(ScenarioError, match="has no scenarios"):
+        load_scenarios(tmp_path / "nowhere")
