@@ -41,9 +41,7 @@ class ScriptedEngine:
         tokens_as_ids: bool = True,
         salt: str = "",
     ) -> None:
-        self.script = script
         self.model = model
-        self.max_model_len = max_model_len
         self.faults = list(faults)
         self.tokenizer = ChatTokenizer.bundled()
         self._answerer = Answerer(script, self.tokenizer, max_model_len)
@@ -84,7 +82,7 @@ class ScriptedEngine:
 
     async def _models(self, scope: Scope, receive: Receive, send: Send) -> None:  # noqa: ARG002
         card = {"id": self.model, "object": "model", "created": self._started, "owned_by": "vllm", "root": self.model, "parent": None}
-        await send_json(send, 200, {"object": "list", "data": [{**card, "max_model_len": self.max_model_len, "permission": []}]})
+        await send_json(send, 200, {"object": "list", "data": [{**card, "max_model_len": self._answerer.max_model_len, "permission": []}]})
 
     async def _health(self, scope: Scope, receive: Receive, send: Send) -> None:  # noqa: ARG002
         await send_body(send, 200, b"", {})
@@ -105,7 +103,7 @@ class ScriptedEngine:
             text = prompt
         ids = self.tokenizer.encode(text)
         strings = [self.tokenizer.decode([token]) for token in ids] if body.get("return_token_strs") else None
-        await send_json(send, 200, {"count": len(ids), "max_model_len": self.max_model_len, "tokens": ids, "token_strs": strings})
+        await send_json(send, 200, {"count": len(ids), "max_model_len": self._answerer.max_model_len, "tokens": ids, "token_strs": strings})
 
     async def _detokenize(self, scope: Scope, receive: Receive, send: Send) -> None:
         body = await read_body(scope, receive)
