@@ -1,0 +1,13 @@
+"""Known-bad transformations of evidence, by name: each breaks exactly the requirement that lists it in the catalogue.
+
+A check that no saboteur can trip is not a check. Each keeps the raw bytes and what was parsed from them consistent, save where their
+difference is the fault.
+"""
+
+from pytest_harness.saboteurs import graphs, outcomes, pairing, streams, tokens, trajectories
+from pytest_harness.saboteurs.registry import NothingToSabotage, Saboteur, SaboteurError, apply, names, saboteur
+
+MODULES = (tokens, graphs, pairing, streams, trajectories, outcomes)
+"""The modules whose import registers the saboteurs."""
+
+__all__ = ["MODULES", "NothingToSabotage", "Saboteur", "SaboteurError", "apply", "names", "saboteur"]

@@ -1,0 +1,155 @@
+"""Faults of tool calls and their results."""
+
+from __future__ import annotations
+
+import json
+from itertools import pairwise
+from typing import Any
+
+from pytest_harness.evidence.model import Evidence
+from pytest_harness.saboteurs.registry import NothingToSabotage, saboteur
+from pytest_harness.saboteurs.surgery import (
+    Json,
+    call_ids,
+    edit_delivered,
+    edit_request,
+    history,
+    last_turn,
+    replace_text,
+    tool_calls,
+    with_call,
+)
+
+
+@saboteur
+def stray_result(evidence: Evidence) -> Evidence:
+    """A result answers a call that nobody made."""
+    return _last_history(evidence, lambda messages: messages.append({"role": "tool", "tool_call_id": "call_nobody", "content": ""}))
+
+
+@saboteur
+def repeated_result(evidence: Evidence) -> Evidence:
+    """A result is sent twice."""
+
+    def repeat(messages: list[Json]) -> None:
+        position = max(number for number, message in enumerate(messages) if message["role"] == "tool")
+        messages.insert(position, dict(messages[position]))
+
+    return history(evidence, _results, repeat, "a tool result")
+
+
+@saboteur
+def orphan_call(evidence: Evidence) -> Evidence:
+    """The last result was lost on the way into the history."""
+
+    def lose(messages: list[Json]) -> None:
+        messages.pop(max(number for number, message in enumerate(messages) if message["role"] == "tool"))
+
+    return _last_history(evidence, lose)
+
+
+@saboteur
+def swapped_results(evidence: Evidence) -> Evidence:
+    """Parallel calls are answered in the order in which they ended."""
+
+    def pair(messages: list[Json]) -> int | None:
+        both = (number for number, (one, two) in enumerate(pairwise(messages)) if one["role"] == two["role"] == "tool")
+        return next(both, None)
+
+    def swap(messages: list[Json]) -> None:
+        first = pair(messages)
+        assert first is not None
+        messages[first], messages[first + 1] = messages[first + 1], messages[first]
+
+    return history(evidence, lambda messages: pair(messages) is not None, swap, "two results of one turn")
+
+
+@saboteur
+def repeated_call_id(evidence: Evidence) -> Evidence:
+    """The engine counts its calls anew in every turn."""
+    several = [ids for ids in call_ids(evidence) if ids]
+    if len(several) < 2:
+        raise NothingToSabotage("fewer than two turns have tool calls")
+    return replace_text(evidence, several[1][0], several[0][0])
+
+
+@saboteur
+def empty_call_id(evidence: Evidence) -> Evidence:
+    """The engine gives a call an empty id."""
+    return replace_text(evidence, f'"{_first_id(evidence)}"', '""')
+
+
+@saboteur
+def renamed_call_id(evidence: Evidence) -> Evidence:
+    """The harness takes the punctuation out of call ids in its history."""
+    name = _first_id(evidence)
+
+    def rename(messages: list[Json]) -> None:
+        messages[:] = json.loads(json.dumps(messages).replace(name, name.replace("-", "")))
+
+    return history(evidence, lambda messages: name in json.dumps(messages), rename, "a call in its history")
+
+
+@saboteur
+def dropped_parallel_call(evidence: Evidence) -> Evidence:
+    """The harness runs the first of two parallel calls and forgets the other."""
+    names = next((ids for ids in call_ids(evidence) if len(ids) > 1), None)
+    if names is None:
+        raise NothingToSabotage("no turn has two tool calls")
+
+    def drop(messages: list[Json]) -> None:
+        messages[:] = [message for message in messages if message.get("tool_call_id") != names[1]]
+        for message in messages:
+            if message.get("tool_calls"):
+                message["tool_calls"] = [call for call in message["tool_calls"] if call["id"] != names[1]]
+
+    return history(evidence, lambda messages: names[1] in json.dumps(messages), drop, "two parallel calls in its history")
+
+
+@saboteur
+def mutated_arguments(evidence: Evidence) -> Evidence:
+    """The harness adds defaults to the arguments in its history."""
+
+    def add(messages: list[Json]) -> None:
+        function = next(message for message in messages if message.get("tool_calls"))["tool_calls"][0]["function"]
+        function["arguments"] = json.dumps({**json.loads(function["arguments"]), "timeout": 30})
+
+    return history(evidence, lambda messages: any(message.get("tool_calls") for message in messages), add, "a call in its history")
+
+
+@saboteur
+def repaired_arguments(evidence: Evidence) -> Evidence:
+    """The proxy writes the arguments anew: the same value in other bytes."""
+
+    def repair(parts: list[Json]) -> None:
+        fragment = next(call for call in tool_calls(parts) if call["function"].get("arguments"))
+        fragment["function"]["arguments"] = " " + fragment["function"]["arguments"]
+
+    call = next((call for call, ids in zip(evidence.calls, call_ids(evidence), strict=True) if ids), None)
+    if call is None:
+        raise NothingToSabotage("no turn has a tool call")
+    return with_call(evidence, edit_delivered(call, repair))
+
+
+@saboteur
+def new_call_id(evidence: Evidence) -> Evidence:
+    """The proxy gives calls ids of its own; harness and log know no other."""
+    return replace_text(evidence, _first_id(evidence), "call_of_the_proxy", but_replied=True)
+
+
+def _first_id(evidence: Evidence) -> str:
+    for ids in call_ids(evidence):
+        if ids:
+            return ids[0]
+    raise NothingToSabotage("no turn has a tool call")
+
+
+def _results(messages: list[Json]) -> bool:
+    return any(message["role"] == "tool" for message in messages)
+
+
+def _last_history(evidence: Evidence, edit: Any) -> Evidence:
+    call = last_turn(evidence)
+    if not _results(json.loads(call.received.body)["messages"]):
+        raise NothingToSabotage("the last request has no tool result")
+    return with_call(evidence, edit_request(call, lambda body: edit(body["messages"])))

@@ -1,0 +1,154 @@
+"""Faults of what is delivered."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from pytest_harness.evidence.model import Call, Evidence
+from pytest_harness.saboteurs.registry import NothingToSabotage, saboteur
+from pytest_harness.saboteurs.surgery import (
+    Json,
+    choices,
+    edit_delivered,
+    edit_reply,
+    found,
+    last_turn,
+    spoken,
+    tool_calls,
+    with_call,
+    with_manifest,
+)
+
+DONE = "data: [DONE]\n\n"
+
+
+@saboteur
+def undeclared_mode(evidence: Evidence) -> Evidence:
+    """The seam declares the other mode."""
+    seam = evidence.manifest.seam
+    return with_manifest(evidence, seam=seam.model_copy(update={"streams": not seam.streams}))
+
+
+@saboteur
+def cut_text(evidence: Evidence) -> Evidence:
+    """The last piece of text was not delivered."""
+
+    def cut(parts: list[Json]) -> None:
+        spoke = [choice for choice in choices(parts) if spoken(choice).get("content")]
+        if not spoke:
+            raise NothingToSabotage("the last turn has no text")
+        spoken(spoke[-1])["content"] = spoken(spoke[-1])["content"][:-1]
+
+    return _deliver(evidence, cut)
+
+
+@saboteur
+def changed_finish_reason(evidence: Evidence) -> Evidence:
+    """A reply that was cut by its length is delivered as if it were whole."""
+
+    def change(parts: list[Json]) -> None:
+        for choice in choices(parts):
+            if choice.get("finish_reason"):
+                choice["finish_reason"] = "length"
+
+    return _deliver(evidence, change)
+
+
+@saboteur
+def leaked_ids(evidence: Evidence) -> Evidence:
+    """The ids of the capture reach the harness."""
+    return _deliver(evidence, lambda parts: next(choices(parts)).update(token_ids=[1, 2, 3]))
+
+
+@saboteur
+def leaked_logprobs(evidence: Evidence) -> Evidence:
+    """The logprobs of the capture reach the harness."""
+    entry = {"token": "token_id:1", "logprob": -0.5, "bytes": None, "top_logprobs": []}
+    return _deliver(evidence, lambda parts: next(choices(parts)).update(logprobs={"content": [entry]}))
+
+
+@saboteur
+def early_finish(evidence: Evidence) -> Evidence:
+    """The finish reason comes with the first chunk."""
+
+    def hurry(parts: list[Json]) -> None:
+        last = next(choice for choice in choices(parts) if choice.get("finish_reason"))
+        next(choices(parts))["finish_reason"], last["finish_reason"] = last["finish_reason"], None
+
+    return with_call(evidence, edit_delivered(_streamed(evidence), hurry))
+
+
+@saboteur
+def no_end_mark(evidence: Evidence) -> Evidence:
+    """The stream ends without its end mark."""
+    return _body(evidence, lambda body: body.removesuffix(DONE))
+
+
+@saboteur
+def two_end_marks(evidence: Evidence) -> Evidence:
+    """The stream ends twice."""
+    return _body(evidence, lambda body: body + DONE)
+
+
+@saboteur
+def repeated_call_name(evidence: Evidence) -> Evidence:
+    """Every fragment of a call has its name."""
+
+    def repeat(parts: list[Json]) -> None:
+        fragments = tool_calls(parts)
+        for fragment in fragments:
+            fragment["function"]["name"] = fragments[0]["function"]["name"]
+
+    return with_call(evidence, edit_reply(_streamed_call(evidence), repeat))
+
+
+@saboteur
+def skipped_call_index(evidence: Evidence) -> Evidence:
+    """The indices of calls begin with 1."""
+
+    def shift(parts: list[Json]) -> None:
+        for fragment in tool_calls(parts):
+            fragment["index"] += 1
+
+    return with_call(evidence, edit_reply(_streamed_call(evidence), shift))
+
+
+@saboteur
+def dropped_usage(evidence: Evidence) -> Evidence:
+    """The usage that the harness is to get was not delivered."""
+    return _deliver(evidence, lambda parts: [part.pop("usage") for part in parts if "usage" in part])
+
+
+@saboteur
+def altered_usage(evidence: Evidence) -> Evidence:
+    """The usage was counted anew on the way."""
+    return _deliver(evidence, lambda parts: [part["usage"].update(prompt_tokens=1) for part in parts if part.get("usage")])
+
+
+def _deliver(evidence: Evidence, edit: Callable[[list[Json]], Any]) -> Evidence:
+    return with_call(evidence, edit_delivered(last_turn(evidence), edit))
+
+
+def _streamed(evidence: Evidence) -> Call:
+    call = last_turn(evidence)
+    if not call.streamed:
+        raise NothingToSabotage("the last turn was not streamed")
+    return call
+
+
+def _streamed_call(evidence: Evidence) -> Call:
+    """A streamed turn of which a call came in several fragments."""
+    counts: list[int] = []
+    for call in evidence.calls:
+        if call.streamed and call.delivered is not None:
+            edit_delivered(call, lambda parts: counts.append(len(tool_calls(parts))))
+            if counts[-1] > 1:
+                return call
+    raise NothingToSabotage("no tool call was streamed in fragments")
+
+
+def _body(evidence: Evidence, change: Callable[[str], str]) -> Evidence:
+    call = _streamed(evidence)
+    delivered = found(call.delivered, "delivered reply")
+    return with_call(evidence, call.model_copy(update={"delivered": delivered.model_copy(update={"body": change(delivered.body)})}))

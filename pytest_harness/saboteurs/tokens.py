@@ -1,0 +1,206 @@
+"""Faults of ids and logprobs, and of what is asked of the engine."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+from pytest_harness.evidence.model import Call, Evidence
+from pytest_harness.saboteurs.registry import saboteur
+from pytest_harness.saboteurs.surgery import (
+    Json,
+    edit_forwarded,
+    edit_reply,
+    found,
+    last_turn,
+    resample,
+    with_call,
+    with_prompt,
+)
+
+
+@saboteur
+def retokenised_sample(evidence: Evidence) -> Evidence:
+    """The record's ids were made by encoding the text again."""
+    return _record(evidence, lambda ids, logprobs: ((*ids[:-2], ids[-1] + 1, ids[-1]), logprobs))
+
+
+@saboteur
+def retokenised_prompt(evidence: Evidence) -> Evidence:
+    """The record's prompt was rendered anew."""
+    call = last_turn(evidence)
+    ids = found(call.prompt_ids, "prompt ids")
+    return with_call(evidence, call.model_copy(update={"prompt_ids": (*ids[:-1], ids[-1] + 1)}))
+
+
+@saboteur
+def lost_sampled_ids(evidence: Evidence) -> Evidence:
+    """The engine sent no ids for a turn."""
+    return with_call(evidence, resample(last_turn(evidence), lambda _, entries: (None, entries)))
+
+
+@saboteur
+def lost_prompt_ids(evidence: Evidence) -> Evidence:
+    """The engine sent no ids for a prompt."""
+    return with_call(evidence, with_prompt(last_turn(evidence), None))
+
+
+@saboteur
+def float_id(evidence: Evidence) -> Evidence:
+    """An id went through floating point."""
+    return _id(evidence, float)
+
+
+@saboteur
+def negative_id(evidence: Evidence) -> Evidence:
+    """An id is a padding mark."""
+    return _id(evidence, lambda _: -100)
+
+
+@saboteur
+def boolean_id(evidence: Evidence) -> Evidence:
+    """An id is true."""
+    return _id(evidence, lambda _: True)
+
+
+@saboteur
+def null_id(evidence: Evidence) -> Evidence:
+    """An id is null."""
+    return _id(evidence, lambda _: None)
+
+
+@saboteur
+def wrong_usage(evidence: Evidence) -> Evidence:
+    """The engine counts one token more than it gives ids for."""
+
+    def more(parts: list[Json]) -> None:
+        for part in parts:
+            if part.get("usage"):
+                part["usage"]["completion_tokens"] += 1
+
+    return with_call(evidence, edit_reply(last_turn(evidence), more))
+
+
+@saboteur
+def ids_not_asked(evidence: Evidence) -> Evidence:
+    """The proxy did not ask for ids."""
+    return _forward(evidence, lambda body: body.pop("return_token_ids"))
+
+
+@saboteur
+def logprobs_not_asked(evidence: Evidence) -> Evidence:
+    """The harness's own setting went through."""
+    return _forward(evidence, lambda body: body.update(logprobs=False))
+
+
+@saboteur
+def another_model(evidence: Evidence) -> Evidence:
+    """The harness's own name for the model went through."""
+    return _forward(evidence, lambda body: body.update(model="gpt-4o"))
+
+
+@saboteur
+def truncated_prompt(evidence: Evidence) -> Evidence:
+    """The engine was asked to cut the prompt."""
+    return _forward(evidence, lambda body: body.update(truncate_prompt_tokens=512))
+
+
+@saboteur
+def replaced_template(evidence: Evidence) -> Evidence:
+    """The engine was given another chat template."""
+    return _forward(evidence, lambda body: body.update(chat_template="{{ messages[-1].content }}"))
+
+
+@saboteur
+def rewritten_prompt(evidence: Evidence) -> Evidence:
+    """The proxy took something out of the system prompt."""
+    return _forward(evidence, lambda body: body["messages"][0].update(content="You are helpful."))
+
+
+@saboteur
+def dropped_tool(evidence: Evidence) -> Evidence:
+    """The proxy dropped a tool that it did not know."""
+    return _forward(evidence, lambda body: body["tools"].pop())
+
+
+@saboteur
+def altered_logprob(evidence: Evidence) -> Evidence:
+    """The record's logprobs were rounded."""
+    return _record(evidence, lambda ids, logprobs: (ids, (*logprobs[:-1], logprobs[-1] - 0.5)))
+
+
+@saboteur
+def missing_logprob(evidence: Evidence) -> Evidence:
+    """The engine sent one logprob less than ids."""
+    return _entries(evidence, lambda entries: entries[:-1])
+
+
+@saboteur
+def no_logprobs(evidence: Evidence) -> Evidence:
+    """The engine sent no logprobs for a turn."""
+    return _entries(evidence, lambda _: None)
+
+
+@saboteur
+def nan_logprob(evidence: Evidence) -> Evidence:
+    """A logprob is not a number."""
+    return _logprob(evidence, math.nan)
+
+
+@saboteur
+def positive_logprob(evidence: Evidence) -> Evidence:
+    """A logprob is above zero."""
+    return _logprob(evidence, 0.1)
+
+
+@saboteur
+def null_logprob(evidence: Evidence) -> Evidence:
+    """A logprob is null."""
+    return _logprob(evidence, None)
+
+
+@saboteur
+def sentinel_logprob(evidence: Evidence) -> Evidence:
+    """A logprob is what engines write for minus infinity."""
+    return _logprob(evidence, -9999.0)
+
+
+@saboteur
+def rotated_logprobs(evidence: Evidence) -> Evidence:
+    """Each logprob stands one place too early."""
+    return _entries(evidence, lambda entries: [*entries[1:], entries[0]])
+
+
+@saboteur
+def zero_filled_logprobs(evidence: Evidence) -> Evidence:
+    """A part of the stack fills in zeros."""
+    for call in evidence.calls:
+        if call.samples:
+            evidence = with_call(evidence, resample(call, lambda ids, entries: (ids, [{**entry, "logprob": 0.0} for entry in entries])))
+    return evidence
+
+
+def _record(evidence: Evidence, change: Callable[[Any, Any], tuple[Any, Any]]) -> Evidence:
+    call = last_turn(evidence)
+    sample = call.samples[0]
+    ids, logprobs = change(found(sample.token_ids, "sampled ids"), found(sample.logprobs, "logprobs"))
+    changed = sample.model_copy(update={"token_ids": ids, "logprobs": logprobs})
+    return with_call(evidence, call.model_copy(update={"samples": (changed, *call.samples[1:])}))
+
+
+def _id(evidence: Evidence, change: Callable[[int], Any]) -> Evidence:
+    return with_call(evidence, resample(last_turn(evidence), lambda ids, entries: ([change(ids[0]), *ids[1:]], entries)))
+
+
+def _entries(evidence: Evidence, change: Callable[[list[Json]], list[Json] | None]) -> Evidence:
+    return with_call(evidence, resample(last_turn(evidence), lambda ids, entries: (ids, change(entries))))
+
+
+def _logprob(evidence: Evidence, value: float | None) -> Evidence:
+    return _entries(evidence, lambda entries: [{**entries[0], "logprob": value}, *entries[1:]])
+
+
+def _forward(evidence: Evidence, edit: Callable[[Json], Any]) -> Evidence:
+    call: Call = last_turn(evidence)
+    return with_call(evidence, edit_forwarded(call, edit))

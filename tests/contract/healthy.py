@@ -1,0 +1,260 @@
+"""Healthy evidence as real rollouts leave it: pi (streamed) and mini-swe-agent (not streamed), on the wire format of vLLM.
+
+One turn with text and a call, one with two parallel calls, and the end: text for pi, the submitting call for mini-swe-agent, whose
+answer never reaches the wire.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+from typing import Any
+
+from pytest_harness.evidence import Call, Deviation, Ending, Evidence, Manifest, Message, Sample, ScenarioFacts, SeamFacts, Times
+
+TOOLS = [
+    {"type": "function", "function": {"name": "bash", "parameters": {"type": "object", "properties": {"command": {"type": "string"}}}}}
+]
+COMMANDS = (("ls -la",), ("cat a.txt", "cat b.txt"), ())
+SUBMIT = "echo COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT"
+UNLINKED = Deviation(
+    requirement="ATF-003",
+    reason="the converter does not link observations of the chat dialect",
+    link="https://github.com/harbor-framework/harbor",
+    subject="harbor",
+    versions=">=0.26,<0.27",
+    expires="2027-03-01",
+)
+Json = dict[str, Any]
+
+
+def pi(*, graded: bool = True, attempt: int = 1, scenario: str = "edit_file", engine: str = "scripted") -> Evidence:
+    """A streamed rollout."""
+    return build("pi", streams=True, graded=graded, attempt=attempt, scenario=scenario, engine=engine)
+
+
+def mini(*, graded: bool = True, attempt: int = 1, scenario: str = "edit_file", engine: str = "scripted") -> Evidence:
+    """A rollout that is not streamed."""
+    return build("mini-swe-agent", streams=False, graded=graded, attempt=attempt, scenario=scenario, engine=engine)
+
+
+def build(harness: str, *, streams: bool, graded: bool, attempt: int, scenario: str, engine: str) -> Evidence:
+    ids = random.Random(harness)
+    messages: list[Json] = [{"role": "system", "content": "You are an agent."}, {"role": "user", "content": "Do the task."}]
+    prompt = [ids.randrange(4096) for _ in range(40)]
+    calls: list[Call] = []
+    steps: list[Json] = [{"step_id": 1, "source": "user", "message": "Do the task."}]
+    for number, commands in enumerate(COMMANDS):
+        last = number == len(COMMANDS) - 1
+        commands = (SUBMIT,) if last and not streams else commands
+        text = "" if number == 1 else ("Done." if last else "I look.")
+        made = [(f"chatcmpl-tool-{number}{position}", json.dumps({"command": command})) for position, command in enumerate(commands)]
+        sampled = ids.sample(range(4096), 12 + number)
+        logprobs = [-ids.random() - 0.001 for _ in sampled]
+        calls.append(call(number, streams, messages, prompt, sampled, logprobs, text, made))
+        steps.append(step(number + 2, text, made, prompt, sampled, streams, last))
+        messages = [*messages, echo(text, made, streams), *results(made)]
+        prompt = [*prompt, *sampled, *(ids.randrange(4096) for _ in range(9))]
+    return Evidence(
+        manifest=Manifest(
+            attempt_id=f"{harness}-{attempt}",
+            run_id="run",
+            harness=harness,
+            sandbox="local",
+            engine=engine,
+            scenario=ScenarioFacts(name=scenario, steps=len(COMMANDS), shell_commands=COMMANDS, reward=1.0 if graded else None),
+            attempt=attempt,
+            seam=SeamFacts(
+                harness=harness,
+                digest="0" * 64,
+                dialect="chat",
+                streams=streams,
+                trajectory="atif",
+                deviations=() if streams else (UNLINKED,),
+            ),
+            model="tiny",
+            versions={"harness": "1.6.0", "harbor": "0.26.0"},
+            requirements="2026.11",
+            started_at="2026-11-29T12:00:00Z",
+            ended_at="2026-11-29T12:00:02Z",
+            ending=Ending(how="finished"),
+        ),
+        calls=tuple(calls),
+        files=files(calls, steps, graded),
+    )
+
+
+def call(
+    number: int,
+    streams: bool,
+    messages: list[Json],
+    prompt: list[int],
+    sampled: list[int],
+    logprobs: list[float],
+    text: str,
+    made: list[tuple[str, str]],
+) -> Call:
+    request: Json = {"model": "openai/tiny", "messages": messages, "tools": TOOLS}
+    if streams:
+        request |= {"stream": True, "stream_options": {"include_usage": True}, "store": False, "max_completion_tokens": 4096}
+    forwarded = {**request, "model": "tiny", "logprobs": True, "top_logprobs": 0, "return_token_ids": True}
+    entries = [
+        {"token": f"token_id:{one}", "logprob": value, "bytes": [], "top_logprobs": []}
+        for one, value in zip(sampled, logprobs, strict=True)
+    ]
+    reply = stream if streams else whole
+    finish = "tool_calls" if made else "stop"
+    kind = {"content-type": "text/event-stream" if streams else "application/json"}
+    return Call(
+        index=number,
+        id=f"call-{number}",
+        dialect="chat",
+        method="POST",
+        path="/v1/chat/completions",
+        streamed=streams,
+        received=Message(headers={"authorization": "<redacted>", "content-type": "application/json"}, body=json.dumps(request)),
+        forwarded=Message(headers={"content-type": "application/json"}, body=json.dumps(forwarded)),
+        replied=Message(headers=kind, body=reply(number, prompt, sampled, entries, text, made, finish), status=200),
+        delivered=Message(headers=kind, body=reply(number, prompt, None, None, text, made, finish, len(sampled)), status=200),
+        prompt_ids=tuple(prompt),
+        samples=(Sample(index=0, token_ids=tuple(sampled), logprobs=tuple(logprobs), finish_reason=finish),),
+        outcome="complete",
+        delivery="delivered",
+        times=Times(received=number, forwarded=number + 0.1, first_byte=number + 0.2, replied=number + 0.3, delivered=number + 0.4),
+    )
+
+
+def usage(prompt: list[int], count: int) -> Json:
+    return {"prompt_tokens": len(prompt), "completion_tokens": count, "total_tokens": len(prompt) + count}
+
+
+def whole(
+    number: int,
+    prompt: list[int],
+    sampled: list[int] | None,
+    entries: list[Json] | None,
+    text: str,
+    made: list[tuple[str, str]],
+    finish: str,
+    count: int = 0,
+) -> str:
+    message: Json = {"role": "assistant", "content": text or None, "refusal": None, "reasoning": None}
+    if made:
+        message["tool_calls"] = [
+            {"id": name, "type": "function", "function": {"name": "bash", "arguments": arguments}} for name, arguments in made
+        ]
+    choice: Json = {
+        "index": 0,
+        "message": message,
+        "logprobs": entries and {"content": entries},
+        "finish_reason": finish,
+        "stop_reason": None,
+    }
+    document: Json = {"id": f"chatcmpl-{number}", "object": "chat.completion", "model": "tiny", "choices": [choice]}
+    document["usage"] = usage(prompt, count if sampled is None else len(sampled))
+    if sampled is not None:
+        choice["token_ids"] = sampled
+        document["prompt_token_ids"] = prompt
+    return json.dumps(document, ensure_ascii=False, separators=(",", ":"))
+
+
+def stream(
+    number: int,
+    prompt: list[int],
+    sampled: list[int] | None,
+    entries: list[Json] | None,
+    text: str,
+    made: list[tuple[str, str]],
+    finish: str,
+    count: int = 0,
+) -> str:
+    deltas: list[Json] = [{"content": piece} for piece in (text[:3], text[3:]) if piece]
+    for index, (name, arguments) in enumerate(made):
+        deltas.append({"content": None, "tool_calls": [{"id": name, "type": "function", "index": index, "function": {"name": "bash"}}]})
+        deltas += [{"tool_calls": [{"index": index, "function": {"arguments": piece}}]} for piece in (arguments[:4], arguments[4:])]
+    size = count if sampled is None else len(sampled)
+    deltas += [{}] * (size - len(deltas))
+    chunks: list[Json] = [
+        {"choices": [{"index": 0, "delta": {"role": "assistant", "content": ""}, "logprobs": None, "finish_reason": None}]}
+    ]
+    for position, delta in enumerate(deltas):
+        last = position == size - 1
+        if sampled is None and not delta and not last:
+            continue
+        choice: Json = {"index": 0, "delta": delta, "logprobs": None, "finish_reason": finish if last else None}
+        if sampled is not None and entries is not None:
+            choice |= {"logprobs": {"content": [entries[position]]}, "token_ids": [sampled[position]]}
+        chunks.append({"choices": [choice]})
+    chunks.append({"choices": [], "usage": usage(prompt, size)})
+    if sampled is not None:
+        chunks[0]["prompt_token_ids"] = prompt
+    head = {"id": f"chatcmpl-{number}", "object": "chat.completion.chunk", "model": "tiny"}
+    events = [json.dumps({**head, **chunk}, ensure_ascii=False, separators=(",", ":")) for chunk in chunks]
+    return "".join(f"data: {event}\n\n" for event in [*events, "[DONE]"])
+
+
+def echo(text: str, made: list[tuple[str, str]], streams: bool) -> Json:
+    """How the harness repeats a turn: pi writes the arguments anew, mini-swe-agent leaves out content that is null."""
+    message: Json = {"role": "assistant"}
+    if text or streams:
+        message["content"] = text or None
+    if made:
+        message["tool_calls"] = [
+            {
+                "id": name,
+                "type": "function",
+                "function": {
+                    "name": "bash",
+                    "arguments": json.dumps(json.loads(arguments), separators=(",", ":")) if streams else arguments,
+                },
+            }
+            for name, arguments in made
+        ]
+    return message
+
+
+def results(made: list[tuple[str, str]]) -> list[Json]:
+    return [{"role": "tool", "tool_call_id": name, "content": "some output"} for name, _ in made]
+
+
+def step(number: int, text: str, made: list[tuple[str, str]], prompt: list[int], sampled: list[int], linked: bool, last: bool) -> Json:
+    told: Json = {
+        "step_id": number,
+        "source": "agent",
+        "message": text,
+        "metrics": {"prompt_tokens": len(prompt), "completion_tokens": len(sampled)},
+        "llm_call_count": 1,
+    }
+    if made:
+        told["tool_calls"] = [
+            {"tool_call_id": name, "function_name": "bash", "arguments": json.loads(arguments)} for name, arguments in made
+        ]
+        if not last:
+            links = [{"source_call_id": name} if linked else {} for name, _ in made]
+            told["observation"] = {"results": [{**link, "content": "some output"} for link in links]}
+    return told
+
+
+def files(calls: list[Call], steps: list[Json], graded: bool) -> dict[str, str]:
+    prompt = sum(len(call.prompt_ids or ()) for call in calls)
+    completion = sum(len(call.samples[0].token_ids or ()) for call in calls)
+    trajectory = {
+        "schema_version": "ATIF-v1.7",
+        "agent": {"name": "agent", "version": "1.6.0"},
+        "steps": steps,
+        "final_metrics": {"total_prompt_tokens": prompt, "total_completion_tokens": completion, "total_steps": len(steps)},
+    }
+    result = {
+        "trial_name": "trial",
+        "agent_info": {"name": "agent", "version": "unknown"},
+        "agent_result": {"n_input_tokens": prompt, "n_output_tokens": completion},
+        "verifier_result": {"rewards": {"reward": 1.0}} if graded else None,
+        "exception_info": None if graded else {"exception_type": "RewardFileNotFoundError", "exception_message": "no reward file"},
+        "reward_valid": graded,
+    }
+    found = {
+        "trial/agent/trajectory.json": json.dumps(trajectory),
+        "trial/result.json": json.dumps(result),
+        "trial/config.json": json.dumps({"verifier": {"env": {}, "disable": False}}),
+    }
+    return {**found, "trial/verifier/reward.txt": "1\n"} if graded else found
