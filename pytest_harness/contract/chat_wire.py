@@ -8,11 +8,15 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any
 
 from pytest_harness.evidence.model import Call, Evidence, Message
 
 DONE = "[DONE]"
+
+_REMEMBERED = 256
+"""How many bodies are kept parsed, as thirty checks in a row ask for the same ones."""
 
 
 @dataclass(slots=True)
@@ -119,8 +123,13 @@ def conversation(evidence: Evidence) -> tuple[Turn, ...]:
 
 
 def document(message: Message | None) -> dict[str, Any] | None:
-    """The JSON object in a body, or None."""
-    value = parse_json(message.body) if message is not None else None
+    """The JSON object in a body, or None. It is shared by all who ask: do not change it."""
+    return None if message is None else _object(message.body)
+
+
+@lru_cache(maxsize=_REMEMBERED)
+def _object(body: str) -> dict[str, Any] | None:
+    value = parse_json(body)
     return value if isinstance(value, dict) else None
 
 
@@ -156,10 +165,14 @@ def chunks(message: Message | None) -> Iterator[dict[str, Any]]:
 
 
 def parse_reply(message: Message | None) -> Reply:
-    """The reply in these bytes; an empty one where there are none."""
+    """The reply in these bytes; an empty one where there are none. It is shared by all who ask: do not change it."""
+    return Reply() if message is None else _reply(message.body)
+
+
+@lru_cache(maxsize=_REMEMBERED)
+def _reply(body: str) -> Reply:
     reply = Reply()
-    if message is None:
-        return reply
+    message = Message(headers={}, body=body)
     documents = chunks(message) if is_stream(message) else filter(None, [document(message)])
     for part in documents:
         if reply.id is None:

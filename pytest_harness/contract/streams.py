@@ -117,15 +117,17 @@ def call_fragments_are_in_order(evidence: Evidence) -> Iterator[Fault]:
             indices, index = begun[choice_index], fragment.get("index")
             function = fragment.get("function")
             function = function if isinstance(function, dict) else {}
-            named = [name for name, value in (("id", fragment.get("id")), ("name", function.get("name"))) if value]
+            told = {name: value for name, value in (("id", fragment.get("id")), ("name", function.get("name"))) if value is not None}
             if index in indices:
-                if named:
-                    yield Fault(turn.call.index, f"{' and '.join(named)} of call {index} in its first fragment alone", "once more", where)
+                if repeated := [name for name, value in told.items() if value]:
+                    yield Fault(
+                        turn.call.index, f"{' and '.join(repeated)} of call {index} in its first fragment alone", "once more", where
+                    )
                 continue
             if type(index) is not int or index != len(indices):
                 yield Fault(turn.call.index, f"index {len(indices)}", repr(index), where)
-            if named != ["id", "name"]:
-                yield Fault(turn.call.index, f"id and name in the first fragment of call {index}", f"{named}", where)
+            if len(told) != 2:
+                yield Fault(turn.call.index, f"id and name in the first fragment of call {index}", f"{list(told)}", where)
             indices.append(index)
     if not exercised:
         raise NotExercised("no tool call was streamed")

@@ -44,9 +44,9 @@ def build(harness: str, *, streams: bool, graded: bool, attempt: int, scenario: 
     prompt = [ids.randrange(4096) for _ in range(40)]
     calls: list[Call] = []
     steps: list[Json] = [{"step_id": 1, "source": "user", "message": "Do the task."}]
-    for number, commands in enumerate(COMMANDS):
+    for number, scripted in enumerate(COMMANDS):
         last = number == len(COMMANDS) - 1
-        commands = (SUBMIT,) if last and not streams else commands
+        commands = (SUBMIT,) if last and not streams else scripted
         text = "" if number == 1 else ("Done." if last else "I look.")
         made = [(f"chatcmpl-tool-{number}{position}", json.dumps({"command": command})) for position, command in enumerate(commands)]
         sampled = ids.sample(range(4096), 12 + number)

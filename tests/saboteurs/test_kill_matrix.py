@@ -32,7 +32,7 @@ def failed(evidence):
 
 
 def test_healthy_evidence_trips_nothing(evidences):
-    assert {name: failed(evidence) for name, evidence in evidences.items()} == dict.fromkeys(evidences, set())
+    assert {name: failed(evidence) for name, evidence in evidences.items()} == {name: set() for name in evidences}
 
 
 def test_healthy_evidence_exercises_every_requirement(evidences):
@@ -50,12 +50,11 @@ def test_a_run_with_one_saboteur_goes_red_on_exactly_its_requirement(name, evide
     for kind, evidence in evidences.items():
         try:
             sabotaged = apply(name, evidence)
-        except NothingToSabotage as answer:
-            assert str(answer)
-        else:
-            tripped[kind] = failed(sabotaged)
+        except NothingToSabotage:
+            continue
+        tripped[kind] = failed(sabotaged)
     assert tripped
-    assert tripped == dict.fromkeys(tripped, {TARGETS[name]})
+    assert all(requirements == {TARGETS[name]} for requirements in tripped.values()), tripped
 
 
 def test_a_saboteur_leaves_the_evidence_that_it_was_given_alone(evidences):
