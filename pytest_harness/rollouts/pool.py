@@ -32,7 +32,7 @@ class RolloutPool:
                 return folder, frozen
             from pytest_harness.rollouts.rollout import run_rollout  # noqa: PLC0415 (Harbor takes a second to import)
 
-            installed = provision(spec.seam.install)
+            installed = provision(spec.seam)
             run_rollout(spec, installed, evidence_dir=self._evidence_dir, run_id=self._run_id, requirements=self._requirements)
             return folder, read_evidence(folder)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import platform
+import secrets
 import shutil
 import uuid
 from datetime import UTC, datetime
@@ -16,9 +17,9 @@ from pytest_harness.engines.scripted import Script, ScriptedEngine
 from pytest_harness.evidence import Manifest, write_evidence
 from pytest_harness.provision import Installed
 from pytest_harness.rollouts.spec import RolloutSpec
-from pytest_harness.rollouts.trial import agent_config, run_trial
-from pytest_harness.sandboxes import gates
+from pytest_harness.rollouts.trial import agent_config, local_sandbox, run_trial
 from pytest_harness.sandboxes.bubblewrap import Sandbox
+from pytest_harness.sandboxes.gates import gate
 from pytest_harness.serving import BackgroundServer
 
 MODEL = "scripted"
@@ -37,34 +38,23 @@ def run_rollout(spec: RolloutSpec, installed: Installed, *, evidence_dir: Path, 
     work.mkdir(parents=True)
     attempt_id = uuid.uuid4().hex
     started = _now()
-    script = Script.for_seam(
-        spec.scenario.steps,
-        shell_tool=spec.seam.shell.tool,
-        shell_argument=spec.seam.shell.argument,
-        extra=spec.seam.shell.extra,
-        finish_command=spec.seam.finish.command,
-    )
+    engine_key = "sk-hc-" + secrets.token_urlsafe(32)
+    engine = ScriptedEngine(script_of(spec), model=MODEL, api_key=engine_key, salt=attempt_id)
     proxy = CaptureProxy()
-    with BackgroundServer(ScriptedEngine(script, model=MODEL)) as engine_server, BackgroundServer(proxy) as proxy_server:
-        upstream = Upstream(url=engine_server.listen().url, model=MODEL)
+    with BackgroundServer(engine) as engine_server, BackgroundServer(proxy) as proxy_server:
+        upstream = Upstream(url=engine_server.listen().url, api_key=engine_key, model=MODEL)
         session = proxy.open_session(upstream, journal=work / "journal.ndjson")
         agent = spec.seam.render(url=f"http://127.0.0.1:{PROXY_PORT}", key=session.key, model=MODEL)
 
         def serve_inside(sandbox: Sandbox) -> None:
             proxy_server.listen(sandbox.listener(PROXY_PORT))
 
-        with gates.opened(serve_inside) as gate:
+        with gate(serve_inside) as gate_key:
             ending = asyncio.run(
                 run_trial(
                     agent=agent_config(agent, harness=spec.seam.name, harness_version=installed.version),
                     task=spec.scenario.task,
-                    sandbox_class="pytest_harness.sandboxes.local:LocalSandbox",
-                    sandbox={
-                        "gate": gate,
-                        "mounts": [f"{mount.source}:{mount.target}" for mount in installed.mounts],
-                        "shims": dict(installed.shims),
-                        "files": dict(agent.files),
-                    },
+                    sandbox=local_sandbox(installed, gate=gate_key, files=agent.files),
                     work=work,
                     native_log=spec.seam.native.log,
                 )
@@ -94,9 +84,22 @@ def run_rollout(spec: RolloutSpec, installed: Installed, *, evidence_dir: Path, 
         ending=ending,
     )
     folders = {"trial": work / "trial", "native": work / "native"}
-    folder = write_evidence(evidence_dir, manifest, calls, folders, secrets=(session.key,))
+    folder = write_evidence(evidence_dir, manifest, calls, folders, secrets=(session.key, engine_key))
     shutil.rmtree(work)
     return folder
+
+
+def script_of(spec: RolloutSpec) -> Script:
+    """The scenario's script in the words of this harness's tools."""
+    shell = spec.seam.shell
+    return Script.for_seam(
+        spec.scenario.script,
+        shell_tool=shell.tool if shell else None,
+        shell_argument=shell.argument if shell else "command",
+        extra=shell.extra if shell else None,
+        finish_command=spec.seam.finish.command,
+        instruction=spec.scenario.instruction,
+    )
 
 
 def _now() -> str:

@@ -11,13 +11,15 @@ from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from harbor.models.trial.config import AgentConfig, EnvironmentConfig, TaskConfig, TrialConfig
+from harbor.models.trial.config import AgentConfig, EnvironmentConfig, ServiceVolumeConfig, TaskConfig, TrialConfig
 from harbor.trial.hooks import TrialEvent, TrialHookEvent
 from harbor.trial.trial import Trial
 
 from pytest_harness.evidence import Ending
+from pytest_harness.provision import Installed
 from pytest_harness.rollouts.native import collect_native
-from pytest_harness.sandboxes.local import ERROR_POLICY
+from pytest_harness.rollouts.offline import import_litellm_offline
+from pytest_harness.sandboxes.local import ERROR_POLICY, LOCAL_SANDBOX
 from pytest_harness.seams import RenderedAgent
 
 SETUP_TIMEOUT_SEC = 120.0
@@ -39,10 +41,20 @@ def agent_config(agent: RenderedAgent, *, harness: str, harness_version: str) ->
         **{
             "name": agent.harbor,
             "base_url": agent.base_url,
-            "kwargs": {"skip_install": True, **agent.kwargs},
+            "kwargs": dict(agent.kwargs),
             **common,
             **agent.fields,
         }
+    )
+
+
+def local_sandbox(installed: Installed, *, gate: str, files: Mapping[str, str]) -> EnvironmentConfig:
+    """Harbor's configuration of the local sandbox with the harness in it, read-only."""
+    mounts: list[ServiceVolumeConfig] = [
+        {"type": "bind", "source": str(mount.source), "target": str(mount.target), "read_only": True} for mount in installed.mounts
+    ]
+    return EnvironmentConfig(
+        import_path=LOCAL_SANDBOX, mounts=mounts, kwargs={"gate": gate, "shims": dict(installed.shims), "files": dict(files)}
     )
 
 
@@ -50,8 +62,7 @@ async def run_trial(
     *,
     agent: AgentConfig,
     task: Path,
-    sandbox_class: str,
-    sandbox: Mapping[str, Any],
+    sandbox: EnvironmentConfig,
     work: Path,
     native_log: str | None,
 ) -> Ending:
@@ -64,13 +75,14 @@ async def run_trial(
         trials_dir=work,
         trial_name="trial",
         agent=agent,
-        environment=EnvironmentConfig(import_path=sandbox_class, kwargs=dict(sandbox)),
+        environment=sandbox,
         override_error_policy=ERROR_POLICY,
     )
     try:
         with warnings.catch_warnings():
             # A host that turns warnings into errors means its own code, not Harbor's.
             warnings.simplefilter("ignore")
+            import_litellm_offline()
             trial = await Trial.create(config)
             if native_log is not None:
                 trial.add_hook(TrialEvent.AGENT_END, _collecting(trial, native_log, work / "native"))

@@ -5,27 +5,20 @@ Registered as a plugin only when a subject was named on the command line.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator
-from pathlib import Path
+from collections.abc import Generator
 from typing import Any
 
 import pytest
 
 from pytest_harness import __version__
-from pytest_harness.contract import judge_one, validity
-from pytest_harness.evidence import Evidence
-from pytest_harness.provision import ProvisionError
-from pytest_harness.requirements import Requirement
 from pytest_harness.resources import resource
+from pytest_harness.session import fixtures
 from pytest_harness.session.judged import Judged
-from pytest_harness.session.outcome import category_of, raise_outcome
+from pytest_harness.session.outcome import category_of
 from pytest_harness.session.plan import Attempt, plan_of
 from pytest_harness.session.prepare import Unready, prepare
 from pytest_harness.session.progress import Progress
 from pytest_harness.session.reporting import write_reports
-
-Loaded = tuple[Path, Evidence]
-
 
 class ConformanceSession:
     """The hooks and fixtures of one conformance run, in the controller and in each xdist worker."""
@@ -35,6 +28,9 @@ class ConformanceSession:
         self.is_worker = hasattr(config, "workerinput")
         self.plan = plan_of(config)
         self.progress = Progress(config, total=len(self.plan.attempts), silent=self.is_worker)
+        config.stash[fixtures.PLAN] = self.plan
+        config.stash[fixtures.PROGRESS] = self.progress
+        config.pluginmanager.register(fixtures, "harness-conformance-fixtures")
         self.judged: list[Judged] = []
         if config.args_source is not pytest.Config.ArgsSource.ARGS:
             config.args = [str(resource("conformance", "seam", "test_seam.py"))]
@@ -82,50 +78,6 @@ class ConformanceSession:
             except Unready as error:
                 raise pytest.UsageError(str(error)) from None
         return (yield)
-
-    @pytest.fixture(scope="session")
-    def harness_attempt(self, request: pytest.FixtureRequest) -> Attempt:
-        """The attempt that is judged."""
-        attempt: Attempt = request.param
-        return attempt
-
-    @pytest.fixture(scope="session")
-    def harness_evidence(self, harness_attempt: Attempt) -> Loaded:
-        """The folder of the attempt's evidence, and the evidence; the rollout runs now if nobody has run it yet."""
-        try:
-            with self.progress.running(harness_attempt) as done:
-                loaded = harness_attempt.load()
-                done(loaded[1])
-                return loaded
-        except ProvisionError as error:
-            if harness_attempt.seam.harness in self.plan.named:
-                pytest.fail(str(error), pytrace=False)
-            pytest.skip(str(error))
-
-    @pytest.fixture(scope="session")
-    def settle_validity(self) -> Callable[[Loaded], None]:
-        """Fails the test if the rollout says nothing of its subject, with who is to blame."""
-
-        def settle(loaded: Loaded) -> None:
-            verdict = validity(loaded[1])
-            if not verdict.valid:
-                pytest.fail(f"this rollout counts for nothing; to blame: {verdict.blame}: {verdict.reason}\n{loaded[0]}", pytrace=False)
-
-        return settle
-
-    @pytest.fixture
-    def settle(self, request: pytest.FixtureRequest) -> Callable[[Loaded, Requirement], None]:
-        """Judges one requirement and gives the test its outcome."""
-
-        def settle(loaded: Loaded, requirement: Requirement) -> None:
-            folder, evidence = loaded
-            if not validity(evidence).valid:
-                pytest.skip("the rollout is invalid, see test_rollout")
-            judged = Judged(folder, judge_one(evidence, requirement))
-            request.node.user_properties.append(judged.to_property())
-            raise_outcome(judged)
-
-        return settle
 
     # -- reporting --------------------------------------------------------------------------------------------------------
 

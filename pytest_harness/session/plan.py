@@ -13,7 +13,7 @@ from pytest_harness.evidence import Evidence, EvidenceError, SeamFacts, find_evi
 from pytest_harness.requirements import Catalogue, Requirement, RequirementsError, load_catalogue
 from pytest_harness.rollouts.pool import RolloutPool
 from pytest_harness.rollouts.spec import RolloutSpec
-from pytest_harness.scenarios import ScenarioError, ScenarioTable
+from pytest_harness.scenarios import ScenarioError, load_scenarios
 from pytest_harness.seams import Seam, SeamError, SeamTable
 
 SANDBOXES = ("local",)
@@ -85,11 +85,12 @@ def _reading(folder: Path, evidence: Evidence) -> Callable[[], tuple[Path, Evide
 
 def _live(config: pytest.Config, run_id: str, catalogue: Catalogue) -> Plan:
     table = SeamTable.load(*config.getoption("harness_seams"))
-    scenarios = ScenarioTable.load(*config.getoption("harness_scenarios"))
+    extra: list[Path] = config.getoption("harness_scenarios")
+    scenarios = load_scenarios() | (load_scenarios(*extra) if extra else {})
     names: list[str] = config.getoption("harness_harness")
     seams: dict[str, Seam] = {}
     for name in names:
-        for seam in table.all() if name == "all" else (table.get(name),):
+        for seam in [table[each] for each in table] if name == "all" else [table.get(name)]:
             if seam.name in seams and seams[seam.name] != seam and name != "all":
                 raise pytest.UsageError(f"--harness names {seam.name} in two versions; run pytest once for each")
             seams.setdefault(seam.name, seam)

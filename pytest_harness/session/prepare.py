@@ -25,7 +25,7 @@ def prepare(plan: Plan, say: Callable[[str], None]) -> None:
             raise Unready(reason)
     for seam in {spec.seam.name: spec.seam for spec in specs}.values():
         try:
-            provision(seam.install, progress=say)
+            provision(seam, progress=say)
         except ProvisionError as error:
             if seam.name in plan.named:
                 raise Unready(str(error)) from None
