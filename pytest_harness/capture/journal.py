@@ -61,8 +61,16 @@ class Journal:
             while data:
                 data = data[os.write(self._file, data) :]
         except OSError as error:
-            os.ftruncate(self._file, before)  # half a line must not stand before the next one
+            self._take_back(before)
             raise JournalError(f"{self.path} cannot be written ({error.strerror}); see that the disk has room") from None
+
+    def _take_back(self, length: int) -> None:
+        """Half a line must not stand before the next one; where it cannot be removed, there is no next one."""
+        try:
+            os.ftruncate(self._file, length)
+        except OSError:
+            os.close(self._file)
+            self._file = -1
 
 
 def read_journal(path: Path) -> tuple[Call, ...]:

@@ -14,6 +14,8 @@ SECRET_HEADERS = frozenset(
     {"authorization", "proxy-authorization", "x-api-key", "api-key", "x-goog-api-key", "cookie", "set-cookie"},
 )
 
+_UNESCAPED = re.compile(r"[A-Za-z0-9_.-]+")
+
 _SHORTEST = 8
 """Shorter keys are placeholders such as ``EMPTY``: replacing them everywhere would tear ordinary text apart."""
 
@@ -23,14 +25,15 @@ class Redactor:
 
     def __init__(self, secrets: Iterable[str | None]) -> None:
         self._plain = sorted({secret for secret in secrets if secret and len(secret) >= _SHORTEST}, key=len, reverse=True)
-        self._escaped = re.compile("|".join("".join(map(_any_spelling, secret)) for secret in self._plain)) if self._plain else None
+        self._spelled = [(_needs(secret), re.compile("".join(map(_any_spelling, secret)))) for secret in self._plain]
 
     def text(self, text: str) -> str:
         """The text without any of the secrets."""
         for secret in self._plain:
             text = text.replace(secret, REDACTED)
-        if self._escaped is not None and ("\\" in text or "%" in text):
-            text = self._escaped.sub(REDACTED, text)
+        for needs, spelled in self._spelled:
+            if any(sign in text for sign in needs):
+                text = spelled.sub(REDACTED, text)
         return text
 
     def data(self, data: bytes) -> bytes:
@@ -57,10 +60,19 @@ class Redactor:
         return recorded
 
 
+def _needs(secret: str) -> tuple[str, ...]:
+    """What a text must contain for the secret to stand in it in another spelling: the slow search is rarely needed.
+
+    Nobody has to escape letters and digits, so only the form in which they can be escaped at all counts for a secret of these.
+    """
+    return ("\\u00",) if _UNESCAPED.fullmatch(secret) else ("\\", "%")
+
+
 def _any_spelling(character: str) -> str:
     """A pattern for one character of a secret as it stands in JSON (also in JSON inside JSON) or in a URL."""
-    code = ord(character)
-    spellings = [re.escape(character), rf"\\+u(?i:{code:04x})"]
+    units = character.encode("utf-16-be").hex()
+    escapes = "".join(rf"\\+u(?i:{units[at : at + 4]})" for at in range(0, len(units), 4))
+    spellings = [re.escape(character), escapes]
     spellings += ["".join(f"%(?i:{byte:02x})" for byte in character.encode("utf-8"))]
     if not character.isalnum():
         spellings += [rf"\\+{re.escape(character)}"]

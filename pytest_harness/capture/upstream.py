@@ -40,7 +40,7 @@ class Upstream:
     api_key: str | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
-        """Raises UpstreamError for a URL that is not plain HTTP or that carries credentials."""
+        """Raises UpstreamError for a URL that is not plain HTTP or that carries credentials, and for a key that fits in no header."""
         parts = urlsplit(self.url)
         if parts.scheme not in ("http", "https") or not parts.hostname:
             raise UpstreamError(f"the engine's URL {self.url!r} is not an HTTP URL; write it like http://127.0.0.1:8000/v1")
@@ -48,6 +48,8 @@ class Upstream:
             raise UpstreamError("the engine's URL carries credentials; give them as api_key")
         if parts.query or parts.fragment:
             raise UpstreamError(f"the engine's URL {self.url!r} has a query or a fragment; give the base URL alone")
+        if self.api_key is not None and not self.api_key.isprintable():
+            raise UpstreamError("the engine's key has line ends or other control characters; give it without them")
 
     def endpoint(self, path: str) -> str:
         """The URL of a route such as ``/chat/completions``."""
