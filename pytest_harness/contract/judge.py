@@ -32,6 +32,9 @@ def judge_one(evidence: Evidence, requirement: Requirement) -> Judgement:
     findings = tuple(Finding(requirement.id, fault.call, fault.expected, fault.seen, fault.where) for fault in faults)
     for deviation in deviations_in_range(evidence.manifest):
         if deviation.requirement == requirement.id:
+            if evidence.manifest.ended_at[:10] > deviation.expires:
+                reason = f"the known deviation of {deviation.subject} expired on {deviation.expires}: look at {deviation.link} again"
+                return Judgement(requirement, name, "failed", findings, reason)
             reason = f"known deviation of {deviation.subject} {deviation.versions}: {deviation.reason} ({deviation.link})"
             return Judgement(requirement, name, "deviation", findings, reason)
     return Judgement(requirement, name, "failed", findings)

@@ -110,6 +110,8 @@ class SeamFacts(Record):
     dialect: Dialect
     streams: bool
     trajectory: TrajectoryFormat
+    scenarios: tuple[str, ...] = ()
+    """The scenarios that the row declares; a seam is validated in all of them or not at all."""
     deviations: tuple[Deviation, ...] = ()
 
 

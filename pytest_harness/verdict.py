@@ -1,0 +1,242 @@
+"""The verdict of a seam, computed from the judgements of all its rollouts. Nobody types a status.
+
+Rollouts that say nothing of their subject count for nothing: they are listed with who is to blame, and are in no mean.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Literal
+
+from pytest_harness.contract import Finding, Judgement, Validity, deviations_in_range, judge, reward, validity
+from pytest_harness.evidence.model import Deviation, Evidence
+from pytest_harness.requirements import FAMILIES, Catalogue, Requirement
+
+Status = Literal["validated", "unstable", "unsupported", "blocked", "untested"]
+Standing = Literal["passed", "failed", "unstable", "deviation", "error", "unverifiable", "not_exercised"]
+
+ENGINES = ("scripted", "vllm")
+"""The engines on which a seam must have passed."""
+ATTEMPTS = 3
+"""How often each scenario must have been run on each of them."""
+
+
+@dataclass(frozen=True)
+class Rollout:
+    """One rollout with what was said of it."""
+
+    evidence: Evidence
+    validity: Validity
+    judgements: tuple[Judgement, ...]
+
+    @classmethod
+    def of(cls, evidence: Evidence, catalogue: Catalogue) -> Rollout:
+        """Judge the evidence by the whole catalogue."""
+        return cls(evidence, validity(evidence), judge(evidence, catalogue))
+
+    @property
+    def graded(self) -> float | None:
+        """The reward if it counts: the rollout is valid and Harbor calls its reward valid too. None is not zero."""
+        valid = self.validity.valid and (self.evidence.trial_result or {}).get("reward_valid") is True
+        return reward(self.evidence) if valid else None
+
+
+@dataclass(frozen=True)
+class RequirementVerdict:
+    """How one requirement stands over all valid rollouts."""
+
+    requirement: Requirement
+    standing: Standing
+    counts: dict[str, int]
+    """How many rollouts gave each result."""
+    findings: tuple[Finding, ...]
+    reasons: tuple[str, ...]
+    """The different reasons that the judgements gave, e.g. why nothing could be compared."""
+
+    @property
+    def exercised(self) -> bool:
+        """Whether any rollout came to what it is about."""
+        return self.standing in {"passed", "failed", "unstable", "deviation"}
+
+
+@dataclass(frozen=True)
+class SeamVerdict:
+    """The status of one seam: a harness in a sandbox."""
+
+    harness: str
+    sandbox: str
+    status: Status
+    why: str
+    """Empty for ``validated``; for ``untested`` what is missing."""
+    requirements: tuple[RequirementVerdict, ...]
+    required: int
+    """The number of MUSTs that apply."""
+    ran: int
+    """How many of these were exercised at least once."""
+    rollouts: tuple[Rollout, ...]
+    stale: tuple[Deviation, ...]
+    """Known deviations that no longer occur."""
+    mean_reward: float | None
+    """Over the graded rollouts; None if there are none."""
+    graded: int
+
+    @property
+    def label(self) -> str:
+        """``validated``, or ``untested: what is missing``."""
+        return f"{self.status}: {self.why}" if self.why else self.status
+
+    @property
+    def ok(self) -> bool:
+        """Whether nothing speaks against the seam: what ran passed, though it may not be enough for ``validated``."""
+        return self.status in {"validated", "untested"}
+
+    @property
+    def invalid(self) -> tuple[Rollout, ...]:
+        """The rollouts that count for nothing."""
+        return tuple(rollout for rollout in self.rollouts if not rollout.validity.valid)
+
+    @property
+    def families(self) -> dict[str, dict[Standing, int]]:
+        """For each family of which a requirement applies, how many of them stand how."""
+        standings: defaultdict[str, Counter[Standing]] = defaultdict(Counter)
+        for verdict in self.requirements:
+            standings[verdict.requirement.family][verdict.standing] += 1
+        return {family: dict(standings[family]) for family in FAMILIES if family in standings}
+
+
+def seam_verdicts(rollouts: Iterable[Rollout], catalogue: Catalogue) -> tuple[SeamVerdict, ...]:
+    """One verdict for each harness and sandbox, in the order of their first rollout."""
+    seams: dict[tuple[str, str], list[Rollout]] = {}
+    for rollout in rollouts:
+        manifest = rollout.evidence.manifest
+        seams.setdefault((manifest.harness, manifest.sandbox), []).append(rollout)
+    return tuple(seam_verdict(group, catalogue) for group in seams.values())
+
+
+def seam_verdict(rollouts: Iterable[Rollout], catalogue: Catalogue) -> SeamVerdict:
+    """The verdict of one seam. ``rollouts`` are all of one harness and sandbox, at least one."""
+    group = tuple(rollouts)
+    first = group[0].evidence.manifest
+    valid = [rollout for rollout in group if rollout.validity.valid]
+    applicable = {requirement.id for rollout in group for requirement in catalogue.applicable(rollout.evidence.manifest.seam)}
+    requirements = tuple(_requirement(requirement, valid) for requirement in catalogue if requirement.id in applicable)
+    musts = [verdict for verdict in requirements if verdict.requirement.level == "MUST"]
+    stale = _stale(valid, requirements)
+    status, why = _status(group, valid, requirements, stale)
+    rewards = [rollout.graded for rollout in group if rollout.graded is not None]
+    return SeamVerdict(
+        harness=first.harness,
+        sandbox=first.sandbox,
+        status=status,
+        why=why,
+        requirements=requirements,
+        required=len(musts),
+        ran=sum(verdict.exercised for verdict in musts),
+        rollouts=group,
+        stale=stale,
+        mean_reward=sum(rewards) / len(rewards) if rewards else None,
+        graded=len(rewards),
+    )
+
+
+def _requirement(requirement: Requirement, valid: list[Rollout]) -> RequirementVerdict:
+    cells: defaultdict[tuple[str, str], set[str]] = defaultdict(set)
+    judgements = []
+    for rollout in valid:
+        manifest = rollout.evidence.manifest
+        for judgement in rollout.judgements:
+            if judgement.requirement.id == requirement.id:
+                judgements.append(judgement)
+                cells[manifest.engine, manifest.scenario.name].add(judgement.result)
+    return RequirementVerdict(
+        requirement=requirement,
+        standing=_standing(list(cells.values())),
+        counts=dict(Counter(judgement.result for judgement in judgements)),
+        findings=tuple(finding for judgement in judgements for finding in judgement.findings),
+        reasons=tuple(dict.fromkeys(judgement.reason for judgement in judgements if judgement.reason)),
+    )
+
+
+def _standing(cells: list[set[str]]) -> Standing:
+    """A cell holds the results of the attempts of one scenario on one engine: only there do pass and failure mean luck."""
+    failing = [cell for cell in cells if "failed" in cell]
+    if failing:
+        return "unstable" if all("passed" in cell for cell in failing) else "failed"
+    seen = set[str]().union(*cells)
+    order: tuple[Standing, ...] = ("error", "deviation", "passed", "unverifiable")
+    return next((standing for standing in order if standing in seen), "not_exercised")
+
+
+def _stale(valid: list[Rollout], requirements: tuple[RequirementVerdict, ...]) -> tuple[Deviation, ...]:
+    """The deviations in range whose requirement was exercised and never broken."""
+    passed = {verdict.requirement.id for verdict in requirements if verdict.standing == "passed"}
+    in_range = dict.fromkeys(deviation for rollout in valid for deviation in deviations_in_range(rollout.evidence.manifest))
+    return tuple(deviation for deviation in in_range if deviation.requirement in passed)
+
+
+def _status(
+    group: tuple[Rollout, ...], valid: list[Rollout], requirements: tuple[RequirementVerdict, ...], stale: tuple[Deviation, ...]
+) -> tuple[Status, str]:
+    if not valid:
+        return "blocked", "; ".join(dict.fromkeys(f"{rollout.validity.blame}: {rollout.validity.reason}" for rollout in group))
+    musts = [verdict for verdict in requirements if verdict.requirement.level == "MUST"]
+    if broken := _named(musts, "failed"):
+        return "unsupported", broken
+    if broken := _named(musts, "unstable"):
+        return "unstable", broken
+    errors = [verdict.requirement.id for verdict in requirements if verdict.standing == "error"]
+    if errors:
+        return "blocked", f"ourselves: the checks of {', '.join(errors)} broke"
+    if stale:
+        named = ", ".join(f"{deviation.requirement} of {deviation.subject} {deviation.versions}" for deviation in stale)
+        return "blocked", f"the known deviation {named} no longer occurs: remove it from the seam's row"
+    missing = _missing(valid, musts)
+    return ("untested", "; ".join(missing)) if missing else ("validated", "")
+
+
+def _named(verdicts: list[RequirementVerdict], standing: Standing) -> str:
+    found = [verdict.requirement for verdict in verdicts if verdict.standing == standing]
+    return "; ".join(f"{requirement.id} {requirement.title}" for requirement in found)
+
+
+def _missing(valid: list[Rollout], musts: list[RequirementVerdict]) -> list[str]:
+    """What stands between these rollouts, none of which speaks against the seam, and ``validated``."""
+    manifests = [rollout.evidence.manifest for rollout in valid]
+    missing = []
+    for what, values in (
+        ("versions of the harness", {manifest.versions.get("harness") for manifest in manifests}),
+        ("rows of the seam table", {manifest.seam.digest for manifest in manifests}),
+    ):
+        if len(values) > 1:
+            missing.append(f"rollouts of one and the same version: these are of {len(values)} {what}")
+    declared = sorted({scenario for manifest in manifests for scenario in manifest.seam.scenarios})
+    if not declared:
+        missing.append("the scenarios that the seam declares, which the evidence does not name")
+    for engine in ENGINES:
+        on_engine = [rollout for rollout in valid if rollout.evidence.manifest.engine == engine]
+        if not on_engine:
+            missing.append(f"rollouts on the engine {engine}")
+            continue
+        few = {scenario: count for scenario in declared if (count := _attempts(on_engine, scenario)) < ATTEMPTS}
+        if few:
+            counted = ", ".join(f"{scenario} {count}" for scenario, count in few.items())
+            missing.append(f"{ATTEMPTS} attempts of each scenario on {engine} (so far {counted})")
+        missing += _not_exercised(engine, on_engine, musts)
+    return missing
+
+
+def _attempts(rollouts: list[Rollout], scenario: str) -> int:
+    """How many different attempts: a copy of stored evidence is no attempt of its own."""
+    manifests = [rollout.evidence.manifest for rollout in rollouts]
+    return len({manifest.attempt_id for manifest in manifests if manifest.scenario.name == scenario})
+
+
+def _not_exercised(engine: str, rollouts: list[Rollout], musts: list[RequirementVerdict]) -> list[str]:
+    judged = {judgement.requirement.id for rollout in rollouts for judgement in rollout.judgements}
+    settled = {
+        judgement.requirement.id for rollout in rollouts for judgement in rollout.judgements if judgement.result in {"passed", "deviation"}
+    }
+    open_musts = [verdict.requirement.id for verdict in musts if verdict.requirement.id in judged - settled]
+    return [f"evidence on {engine} that exercises {', '.join(open_musts)}"] if open_musts else []
