@@ -193,6 +193,8 @@ def _status(
         named = ", ".join(f"{deviation.requirement} of {deviation.subject} {deviation.versions}" for deviation in stale)
         return "blocked", f"the known deviation {named} no longer occurs: remove it from the seam's row"
     missing = _missing(valid, musts)
+    if missing and len(valid) < len(group):
+        missing.append(f"{len(group) - len(valid)} rollouts count for nothing")
     return ("untested", "; ".join(missing)) if missing else ("validated", "")
 
 

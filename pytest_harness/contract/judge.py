@@ -5,7 +5,7 @@ from __future__ import annotations
 from packaging.specifiers import InvalidSpecifier, SpecifierSet
 from packaging.version import InvalidVersion, Version
 
-from pytest_harness.contract.model import Finding, Judgement, NotExercised, Unverifiable, check_of
+from pytest_harness.contract.model import Finding, Judgement, NotExercised, Result, Unverifiable, check_of
 from pytest_harness.evidence.model import Deviation, Evidence, Manifest
 from pytest_harness.requirements import Catalogue, Requirement
 
@@ -30,14 +30,21 @@ def judge_one(evidence: Evidence, requirement: Requirement) -> Judgement:
     if not faults:
         return Judgement(requirement, name, "passed")
     findings = tuple(Finding(requirement.id, fault.call, fault.expected, fault.seen, fault.where) for fault in faults)
-    for deviation in deviations_in_range(evidence.manifest):
+    result, reason = _excused(evidence.manifest, requirement)
+    return Judgement(requirement, name, result, findings, reason)
+
+
+def _excused(manifest: Manifest, requirement: Requirement) -> tuple[Result, str]:
+    """Whether a known deviation excuses the failure: it must be in range, and not have expired when the attempt ended."""
+    for deviation in deviations_in_range(manifest):
         if deviation.requirement == requirement.id:
-            if evidence.manifest.ended_at[:10] > deviation.expires:
-                reason = f"the known deviation of {deviation.subject} expired on {deviation.expires}: look at {deviation.link} again"
-                return Judgement(requirement, name, "failed", findings, reason)
-            reason = f"known deviation of {deviation.subject} {deviation.versions}: {deviation.reason} ({deviation.link})"
-            return Judgement(requirement, name, "deviation", findings, reason)
-    return Judgement(requirement, name, "failed", findings)
+            if manifest.ended_at[:10] > deviation.expires:
+                return (
+                    "failed",
+                    f"the known deviation of {deviation.subject} expired on {deviation.expires}: look at {deviation.link} again",
+                )
+            return "deviation", f"known deviation of {deviation.subject} {deviation.versions}: {deviation.reason} ({deviation.link})"
+    return "failed", ""
 
 
 def deviations_in_range(manifest: Manifest) -> tuple[Deviation, ...]:
