@@ -12,7 +12,7 @@ from pytest_harness.evidence.model import Evidence
 
 KEY = re.compile(r"sk-hc-[A-Za-z0-9_-]{20,}")
 """The form of the capture key of an attempt."""
-CREDENTIAL_HEADERS = frozenset({"authorization", "proxy-authorization", "x-api-key", "api-key", "x-goog-api-key", "cookie"})
+CREDENTIAL_HEADERS = frozenset({"proxy-authorization", "x-api-key", "api-key", "x-goog-api-key", "cookie"})
 SEAM_VARIABLE = re.compile(r"(KEY|TOKEN|SECRET|PASSWORD|BASE_URL|API_BASE|ENDPOINT)$", re.IGNORECASE)
 CONFIG = "trial/config.json"
 
@@ -30,13 +30,12 @@ def no_key_in_the_evidence(evidence: Evidence) -> Iterator[Fault]:
 
 @check("ISO-002")
 def the_harnesss_credentials_stay_with_us(evidence: Evidence) -> Iterator[Fault]:
-    """Our own key for a foreign engine may stand in ``authorization``; the embedded engine has none."""
-    forbidden = CREDENTIAL_HEADERS if evidence.manifest.engine == "scripted" else CREDENTIAL_HEADERS - {"authorization"}
+    """``authorization`` is where the proxy's own key for the engine stands: an engine that has one refuses the harness's by itself."""
     forwarded = [(call, call.forwarded) for call in evidence.calls if call.forwarded is not None]
     if not forwarded:
         raise NotExercised("no call was forwarded")
     for call, message in forwarded:
-        for name in sorted(forbidden & {header.lower() for header in message.headers}):
+        for name in sorted(CREDENTIAL_HEADERS & {header.lower() for header in message.headers}):
             yield Fault(call.index, f"no header {name}", "it is there", f"{line(call)}, forwarded.headers")
 
 
