@@ -92,6 +92,8 @@ class Exchange:
         stop = asyncio.create_task(self._running.stop.wait())
         try:
             await asyncio.wait({talk, self._gone, stop}, return_when=asyncio.FIRST_COMPLETED)
+            if not talk.done() and self._delivery is not None:
+                await asyncio.wait({talk})  # only the engine's connection is still being put away
             if not talk.done():
                 talk.cancel()
                 await asyncio.wait({talk})

@@ -53,10 +53,9 @@ class Redactor:
             name = spelling.lower()
             if name in SECRET_HEADERS:
                 recorded[name] = REDACTED
-            elif name in recorded:
-                recorded[name] += f", {self.text(value)}"
-            else:
-                recorded[name] = self.text(value)
+                continue
+            text = self.body(value.encode("utf-8", "surrogateescape"))
+            recorded[name] = f"{recorded[name]}, {text}" if name in recorded else text
         return recorded
 
 

@@ -76,12 +76,10 @@ class UpstreamReply:
 
 
 class UpstreamClient:
-    """Posts to engines from one event loop. Its connections are closed when that loop's runner ends."""
+    """Posts to engines. The connections it makes on an event loop are closed when that loop's runner ends."""
 
     def __init__(self) -> None:
-        self._http: aiohttp.ClientSession | None = None
-        self._loop: asyncio.AbstractEventLoop | None = None
-        self._keeper: asyncio.Task[None] | None = None
+        self._by_loop: dict[asyncio.AbstractEventLoop, tuple[aiohttp.ClientSession, asyncio.Task[None]]] = {}
 
     @asynccontextmanager
     async def post(self, url: str, headers: Mapping[str, str], body: bytes) -> AsyncIterator[UpstreamReply]:
@@ -102,9 +100,9 @@ class UpstreamClient:
 
     def _session(self) -> aiohttp.ClientSession:
         loop = asyncio.get_running_loop()
-        if self._http is None or self._loop is not loop:
-            self._loop = loop
-            self._http = aiohttp.ClientSession(
+        if loop not in self._by_loop:
+            self._by_loop = {known: kept for known, kept in self._by_loop.items() if not known.is_closed()}
+            session = aiohttp.ClientSession(
                 connector=aiohttp.TCPConnector(limit=0, keepalive_timeout=_IDLE_SECONDS),
                 cookie_jar=aiohttp.DummyCookieJar(),
                 timeout=aiohttp.ClientTimeout(total=None, sock_connect=_CONNECT_SECONDS, sock_read=_SILENCE_SECONDS),
@@ -113,8 +111,8 @@ class UpstreamClient:
                 max_field_size=1 << 16,
                 read_bufsize=1 << 18,
             )
-            self._keeper = loop.create_task(_close_with_the_loop(self._http))
-        return self._http
+            self._by_loop[loop] = session, loop.create_task(_close_with_the_loop(session))
+        return self._by_loop[loop][0]
 
 
 async def _close_with_the_loop(session: aiohttp.ClientSession) -> None:

@@ -54,6 +54,7 @@ class Request:
     headers: dict[str, str]
     body: dict[str, Any]
     path: str
+    client: tuple[str, int]
 
 
 class FakeEngine:
@@ -72,9 +73,9 @@ class FakeEngine:
             if not event.get("more_body"):
                 break
         headers = {name.decode(): value.decode() for name, value in scope["headers"]}
-        self.requests.append(Request(headers, json.loads(raw), scope["path"]))
+        self.requests.append(Request(headers, json.loads(raw), scope["path"], scope["client"]))
         answer = self.answer(self.requests[-1].body)
-        encoded = [(name.encode(), value.encode()) for name, value in answer.headers.items()]
+        encoded = [(name.encode("latin-1"), value.encode("latin-1")) for name, value in answer.headers.items()]
         await send({"type": "http.response.start", "status": answer.status, "headers": encoded})
         for part in answer.parts:
             if isinstance(part, Gate):
@@ -210,6 +211,11 @@ class Harness:
     def recorded(self):
         """The calls in the journal now, with the session still open."""
         return read_journal(self.session.journal.path)
+
+    def settle(self) -> None:
+        """Wait until no call is running: a reply is there a moment before its delivery is written down."""
+        with self.session._changed:
+            assert self.session._changed.wait_for(lambda: not self.session._running, timeout=20)
 
     def connect(self, body: bytes, declared: int | None = None) -> socket.socket:
         """A raw connection on which a completion has been asked for; ``declared`` promises more body than is sent."""

@@ -9,6 +9,9 @@ from concurrent.futures import ThreadPoolExecutor
 import httpx
 import pytest
 
+from pytest_harness.capture import CaptureProxy, Upstream
+from pytest_harness.serving import BackgroundServer
+
 STREAM = b'{"stream": true, "messages": []}'
 
 
@@ -142,3 +145,37 @@ def test_a_kept_alive_connection_serves_one_call_after_another(harness, engine) 
         for stream in (True, False, True):
             assert client.post("/v1/chat/completions", json={"stream": stream}).status_code == 200
     assert [call.delivery for call in harness.session.close()] == ["delivered"] * 3
+
+
+def test_a_connection_to_the_engine_serves_one_call_after_another(engine, engine_url, tmp_path) -> None:
+    proxy = CaptureProxy()
+    with BackgroundServer(proxy) as server:
+        session = proxy.open_session(Upstream(url=engine_url, model="served"), journal=tmp_path / "journal.ndjson")
+        url, headers = server.listen().url + "/v1/chat/completions", {"api-key": session.key}
+        for stream in (True, True, False, True):
+            assert httpx.post(url, json={"stream": stream}, headers=headers, timeout=20).status_code == 200
+            with session._changed:
+                assert session._changed.wait_for(lambda: not session._running, timeout=20)
+        session.close()
+    assert len({request.client for request in engine.requests}) == 1
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_a_proxy_that_stops_in_the_middle_of_a_call_has_recorded_it(engine, engine_url, make, tmp_path, stream) -> None:
+    gate = make.Gate()
+    engine.answer = lambda _: make.Answer([*make.events()[:2], gate] if stream else [gate], headers=make.SSE if stream else {})
+    proxy = CaptureProxy()
+    with ThreadPoolExecutor() as pool, BackgroundServer(proxy) as server:
+        session = proxy.open_session(Upstream(url=engine_url, model="served"), journal=tmp_path / "journal.ndjson")
+        url, headers = server.listen().url + "/v1/chat/completions", {"api-key": session.key}
+        running = pool.submit(httpx.post, url, json={"stream": stream}, headers=headers, timeout=20)
+        assert gate.reached.wait(20)
+        server.close()
+        if stream:
+            with pytest.raises(httpx.TransportError):
+                running.result()
+        else:
+            assert running.result().status_code == 500
+    [call] = session.close()
+    assert (call.outcome, call.delivery) == ("cancelled", "unknown")
+    assert engine.hung_up.wait(20)

@@ -145,3 +145,24 @@ def test_text_in_an_error_changes_no_later_request(harness, engine, make) -> Non
     assert harness.ask().status_code == 200
     first, second = (request.body for request in engine.requests)
     assert first == second
+
+
+def test_hostile_text_where_a_word_belongs_does_not_lose_the_call(harness, engine, make) -> None:
+    document = make.completion(prompt_token_ids=[1])
+    document["choices"][0]["finish_reason"] = "\ud800"
+    odd = {"x-odd": "\xff", "content-type": "application/json"}
+    engine.answer = lambda _: make.Answer([json.dumps(document).encode()], headers=odd)
+    assert harness.ask().status_code == 200
+    [call] = harness.session.close()
+    assert (call.outcome, call.samples[0].finish_reason) == ("complete", "\\ud800")
+    assert "x-odd" in call.replied.headers
+
+
+@pytest.mark.parametrize("depth", range(200, 3000, 400))
+def test_deep_json_is_passed_on_or_refused_but_never_lost(harness, engine, make, depth) -> None:
+    nested = "[" * depth + "]" * depth
+    engine.answer = lambda _: make.Answer([b'{"choices": [{"message": {}, "token_ids": [1], "deep": ' + nested.encode() + b"}]}"])
+    request = f'{{"deep": {nested}}}'
+    assert harness.http.post("/v1/chat/completions", content=request).status_code in (200, 400, 502)
+    assert harness.ask().status_code in (200, 502)
+    assert {call.outcome for call in harness.session.close()} <= {"complete", "refused", "malformed_upstream"}

@@ -58,6 +58,7 @@ def test_a_journal_torn_at_any_byte_gives_every_call_before_the_tear(harness, da
     if not harness.recorded():
         harness.ask()
         harness.ask(stream=True)
+        harness.settle()
     path = harness.session.journal.path
     whole = path.read_bytes()
     cut = data.draw(st.integers(0, len(whole)))
@@ -85,6 +86,7 @@ def test_a_journal_torn_at_any_byte_gives_every_call_before_the_tear(harness, da
 )
 def test_a_damaged_line_is_named(harness, damage) -> None:
     harness.ask()
+    harness.settle()
     path = harness.session.journal.path
     damaged = path.with_name("damaged.ndjson")
     first, second, _ = path.read_bytes().split(b"\n")

@@ -233,7 +233,8 @@ class _Tally:
         )
         finish = choice.get("finish_reason")
         if finish is not None:
-            self._finish = finish if isinstance(finish, str) else json.dumps(finish)
+            text = finish if isinstance(finish, str) else json.dumps(finish)
+            self._finish = text.encode("utf-8", "backslashreplace").decode()  # a lone surrogate cannot be written down
 
     def sample(self) -> Sample:
         return Sample(index=self.index, token_ids=_listed(self._ids), logprobs=_listed(self._logprobs), finish_reason=self._finish)
