@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from itertools import pairwise
 
 from pytest_harness.contract.chat_wire import conversation, line
 from pytest_harness.contract.model import Fault, NotExercised, check
@@ -19,9 +20,8 @@ def one_append_only_chain(evidence: Evidence) -> Iterator[Fault]:
     agent = [turn for turn in graph.turns if turn.role == "agent"]
     if len(agent) < 2:
         raise NotExercised("fewer than two turns of the agent carry ids")
-    for turn in agent:
+    for before, turn in pairwise(agent):
         if turn.parent is None and turn.prompt != agent[0].prompt:
-            before = max((other for other in agent if other.call < turn.call), key=lambda other: _shared(other, turn), default=agent[0])
             place = _shared(before, turn)
             expected = f"a prompt that begins with the {len(before.prompt) + len(before.sampled)} ids of call {before.call}"
             yield Fault(turn.call, expected, f"another id at position {place}", f"{line(calls[turn.call])}, prompt_ids")

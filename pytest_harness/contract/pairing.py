@@ -92,7 +92,7 @@ def history_keeps_the_calls_as_they_were_made(evidence: Evidence) -> Iterator[Fa
     compared = False
     for before, after in _successions(evidence):
         delivered = [(call.id, call.name) for call in before.harness.calls]
-        position, kept = _last_assistant(after)
+        position, kept = _echo(before, after)
         if not delivered and not kept:
             continue
         compared = True
@@ -163,11 +163,10 @@ def _of(turn: Turn) -> Iterator[Exchange]:
 
 
 def _successions(evidence: Evidence) -> Iterator[tuple[Turn, Turn]]:
-    """Each turn with the turn that continued it. A history that became shorter was compacted and is left out."""
-    groups = steps(evidence)
-    for group, following in pairwise(groups):
+    """Each turn with the turn that continued it. A history that was compacted continues nothing and is left out."""
+    for group, following in pairwise(steps(evidence)):
         before, after = group[-1], following[0]
-        if _assistants(after) == _assistants(before) + 1:
+        if after.messages[: len(before.messages)] == before.messages or _assistants(after) == _assistants(before) + 1:
             yield before, after
 
 
@@ -175,12 +174,15 @@ def _assistants(turn: Turn) -> int:
     return sum(message.get("role") == "assistant" for message in turn.messages)
 
 
-def _last_assistant(turn: Turn) -> tuple[int, list[tuple[Any, Any]]]:
-    for position in range(len(turn.messages) - 1, -1, -1):
-        message = turn.messages[position]
+def _echo(before: Turn, after: Turn) -> tuple[int, list[tuple[Any, Any]]]:
+    """Where the turn before stands in the history of the one after, and its calls there; none where it was dropped."""
+    known = _assistants(before)
+    for position, message in enumerate(after.messages):
         if message.get("role") == "assistant":
-            return position, [(call.id, call.name) for call in call_objects(message)]
-    return 0, []
+            if known == 0:
+                return position, [(call.id, call.name) for call in call_objects(message)]
+            known -= 1
+    return len(after.messages), []
 
 
 def _key(value: Any) -> Any:
