@@ -57,6 +57,7 @@ def test_a_closed_session_is_unknown(harness) -> None:
     assert harness.ask().status_code == 200
     assert len(harness.session.close()) == 1
     assert harness.ask().status_code == 401
+    assert harness.http.get("/v1/models").status_code == 401
     assert len(harness.session.close()) == 1
 
 
