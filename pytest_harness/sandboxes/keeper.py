@@ -263,9 +263,8 @@ class Keeper:
         self.selector.register(self.channel, selectors.EVENT_READ, self.request)
         try:
             while True:
-                for key, _ in self.selector.select():
-                    if key.fileobj in self.selector.get_map():
-                        key.data(key.fileobj)
+                for key, _ in self.selector.select()[:1]:  # one at a time: serving it may make the next one's descriptor void
+                    key.data(key.fileobj)
         except EOFError:
             pass
         finally:

@@ -20,7 +20,7 @@ from harbor.environments.capabilities import EnvironmentCapabilities, Environmen
 from harbor.environments.definition import COMPOSE_FILE_NAME, DOCKERFILE_NAME
 from harbor.environments.options import EnvironmentOptions
 from harbor.models.trial.error_policy import ErrorPolicyOverride
-from pydantic import Field, field_validator
+from pydantic import Field
 
 from pytest_harness.sandboxes.bubblewrap import Sandbox, SandboxDiedError, SandboxError, check
 from pytest_harness.sandboxes.copying import Copier
@@ -35,24 +35,11 @@ ERROR_POLICY: dict[str, ErrorPolicyOverride] = {"SandboxDiedError": ErrorPolicyO
 
 
 class LocalOptions(EnvironmentOptions):
-    """The options (Harbor: kwargs) of the local sandbox."""
+    """The options (Harbor: kwargs) of the local sandbox. What of the host is to be seen inside is Harbor's ``EnvironmentConfig.mounts``."""
 
-    mounts: list[str] = Field(
-        default=[], description="Files and folders of the host to mount read-only: SRC:DST, or SRC for the same path."
-    )
     shims: dict[str, str] = Field(default={}, description="Commands first in PATH: name -> text of the script.")
     files: dict[str, str] = Field(default={}, description="Files to put in at start: path -> text; ~ is the home of the exec user.")
     gate: str | None = Field(default=None, description="Key of an open gate (pytest_harness.sandboxes.gates) to pass at start.")
-
-    @field_validator("mounts")
-    @classmethod
-    def _mounts_are_readable(cls, value: list[str]) -> list[str]:
-        for text in value:
-            try:
-                Mount.parse(text)
-            except LayoutError as error:
-                raise ValueError(str(error)) from None
-        return value
 
 
 class LocalSandbox(BaseEnvironment):
@@ -99,9 +86,7 @@ class LocalSandbox(BaseEnvironment):
     async def start(self, force_build: bool) -> None:
         if self._runner is not None:
             raise SandboxError(f"the sandbox {self.session_id} is already running")
-        layout = Layout(
-            mounts=(*map(Mount.parse, self.options.mounts), *self._bound_by_harbor()), shims=self.options.shims, files=self.options.files
-        )
+        layout = Layout(mounts=self._bound_by_harbor(), shims=self.options.shims, files=self.options.files)
         starting = asyncio.ensure_future(asyncio.to_thread(Sandbox.start, self.session_id, layout))
         try:
             sandbox = await asyncio.shield(starting)
@@ -109,13 +94,17 @@ class LocalSandbox(BaseEnvironment):
             starting.add_done_callback(_close_unwanted)
             raise
         self._runner = Runner(sandbox)
-        if self.options.gate is not None:
-            pass_gate(self.options.gate, sandbox)
-        await self._root('mkdir -p -- "$1"', self._workdir)
-        await self.ensure_dirs(self._mount_targets(writable_only=True))
-        await self._upload_environment_dir_after_start()
+        try:
+            if self.options.gate is not None:
+                pass_gate(self.options.gate, sandbox)
+            await Copier(self._runner).script('mkdir -p -- "$1"', self._workdir)
+            await self.ensure_dirs(self._mount_targets(writable_only=True))
+            await self._upload_environment_dir_after_start()
+        except BaseException:
+            await self.stop(delete=True)
+            raise
 
-    def _bound_by_harbor(self) -> list[Mount]:
+    def _bound_by_harbor(self) -> tuple[Mount, ...]:
         mounts = []
         for mount in self._host_mounts:
             if mount["type"] != "bind":
@@ -124,8 +113,11 @@ class LocalSandbox(BaseEnvironment):
             if not read_only and not source.exists():
                 source.mkdir(parents=True)
                 source.chmod(0o777)  # the user inside is not the host's when that is root
-            mounts.append(Mount(source, str(mount["target"]), writable=not read_only))
-        return mounts
+            try:
+                mounts.append(Mount(source, str(mount["target"]), writable=not read_only))
+            except LayoutError as error:
+                raise SandboxError(str(error)) from None
+        return tuple(mounts)
 
     @override
     async def stop(self, delete: bool) -> None:
@@ -169,9 +161,6 @@ class LocalSandbox(BaseEnvironment):
             stderr=finished.stderr.decode(errors="replace") or None,
             return_code=finished.code,
         )
-
-    async def _root(self, script: str, *arguments: str) -> None:
-        await Copier(self._running()).script(script, *arguments)
 
     # ---- files
 

@@ -8,8 +8,10 @@ the command from ending; what it writes later is read and thrown away, so that i
 from __future__ import annotations
 
 import asyncio
-import contextlib
+import fcntl
 import os
+import sys
+import termios
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import IO
@@ -40,17 +42,22 @@ class Pipe:
         self._wanted = True
         loop.add_reader(self._read, self._take)
 
-    def _take(self) -> bool:
-        """Read once. False when there is nothing more now."""
+    @property
+    def open(self) -> bool:
+        """Whether somebody may still write into it."""
+        return self._read >= 0
+
+    def _take(self) -> int:
+        """Read once. Returns how many bytes there were."""
         try:
             data = os.read(self._read, _CHUNK)
         except BlockingIOError:
-            return False
+            return 0
         if not data:
             self.close()
         elif self._wanted:
             self._keep(data)
-        return bool(data)
+        return len(data)
 
     def _keep(self, data: bytes) -> None:
         if self._file is not None:
@@ -70,8 +77,9 @@ class Pipe:
 
     def finish(self) -> bytes:
         """What was written until now. What comes later is thrown away."""
-        while self._read >= 0 and self._take():
-            pass
+        waiting = _waiting(self._read) if self.open else 0  # no more than this: a background process may go on writing for ever
+        while self.open and waiting > 0 and (taken := self._take()):
+            waiting -= taken
         self._wanted = False
         self._trim()
         marker = b"\n[... %d bytes left out ...]\n" % self._lost if self._lost else b""
@@ -79,7 +87,7 @@ class Pipe:
 
     def close(self) -> None:
         """Stop reading. Closing twice is harmless."""
-        if self._read >= 0:
+        if self.open:
             self._loop.remove_reader(self._read)
             os.close(self._read)
             self._read = -1
@@ -106,7 +114,7 @@ class Runner:
         """Run to the end; standard output goes into the file ``into`` if given. Raises TimeoutError, SandboxDiedError."""
         loop = asyncio.get_running_loop()
         out, err = Pipe(loop, self._limit, into), Pipe(loop, self._limit)
-        self._pipes = [pipe for pipe in (*self._pipes, out, err) if pipe._read >= 0]  # noqa: SLF001
+        self._pipes = [pipe for pipe in (*self._pipes, out, err) if pipe.open]
         try:
             streams = {} if stdin is None else {"stdin": stdin}
             process = self.sandbox.spawn(argv, env=env, cwd=cwd, stdout=out.write, stderr=err.write, **streams)
@@ -122,10 +130,12 @@ class Runner:
                 await _ended(loop, process)
         except BaseException:
             process.kill()
-            await _ended(loop, process)  # at once: nothing survives SIGKILL
-            process.wait()
-            out.finish()
-            err.finish()
+            try:
+                await _ended(loop, process)  # at once: nothing survives SIGKILL
+            finally:
+                process.control.close()
+                out.finish()
+                err.finish()
             raise
         return Finished(process.wait(), out.finish(), err.finish())
 
@@ -140,7 +150,10 @@ async def _ended(loop: asyncio.AbstractEventLoop, process: Process) -> None:
     done = asyncio.Event()
     loop.add_reader(process.control, done.set)
     try:
-        with contextlib.suppress(OSError):
-            await done.wait()
+        await done.wait()
     finally:
         loop.remove_reader(process.control)
+
+
+def _waiting(descriptor: int) -> int:
+    return int.from_bytes(fcntl.ioctl(descriptor, termios.FIONREAD, bytes(4)), sys.byteorder)
