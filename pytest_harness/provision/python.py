@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import importlib.metadata
 import json
 import os
@@ -84,8 +85,9 @@ def _what_is_there(site: Path, package: str) -> tuple[str, list[str]]:
         resolved.append(f"{name} {each.version}")
         if name == wanted:
             version = each.version
-            # Without a hash, or outside site-packages: made by the installer here, with paths of this machine in it.
-            own = [f"{file} {file.hash.value}" for file in each.files or () if file.hash and not str(file).startswith("..")]
+            # Without a recorded hash, or outside site-packages: made by the installer here, with paths of this machine in it.
+            files = [file for file in each.files or () if file.hash and not str(file).startswith("..")]
+            own = [f"{file} {hashlib.sha256(file.read_binary()).hexdigest()}" for file in files]
     return version, [*sorted(resolved), *sorted(own)]
 
 

@@ -92,5 +92,5 @@ def _first_line(text: str) -> str:
     """The first line that says what went wrong, with the cause if the next names one: npm and uv put details after that."""
     said = [_PREFIXES.sub("", line).strip(" .") for line in text.splitlines()]
     telling = [line for line in said if line and not line.startswith(_IDLE)]
-    gist = " ".join(line.removeprefix("cause: ") for line in telling[: 2 if len(telling) > 1 and telling[1].startswith("cause: ") else 1])
+    gist = ": ".join(line.removeprefix("cause: ") for line in telling[: 2 if len(telling) > 1 and telling[1].startswith("cause: ") else 1])
     return gist if len(gist) <= 300 else gist[:297] + "..."

@@ -235,6 +235,7 @@ class Seam(Row):
             dialect=self.dialect,
             streams=self.streams,
             trajectory=self.trajectory,
+            scenarios=self.scenarios,
             deviations=self.deviations,
         )
 

@@ -1,0 +1,95 @@
+"""The doctor: what is here, what is missing, how large it is, and clearing it."""
+
+import pytest
+
+from pytest_harness import doctor
+from pytest_harness.provision import Cache, ProvisionError
+from pytest_harness.provision.cache import Made, Making
+from pytest_harness.provision.node import node_entry, npm_entry
+from pytest_harness.provision.python import pypi_entry
+from pytest_harness.seams import SeamTable
+
+TABLE = SeamTable.load()
+PI, MINI = TABLE["pi"], TABLE["mini-swe-agent"]
+
+
+def fill(cache: Cache, entry, size: int, uses: tuple[str, ...] = ()) -> None:
+    def make(making: Making) -> Made:
+        file = making.tree / "node_modules" / PI.install.package / "dist" / "bundle" / "cli.js"
+        file.parent.mkdir(parents=True)
+        file.write_bytes(b"x" * size)
+        return Made(version="1.6.0", digest="d", uses=uses)
+
+    cache.obtain(entry, "it", make, lambda _: None)
+
+
+@pytest.fixture
+def cache(tmp_path):
+    """A cache with pi, its Node, and an install of mini-swe-agent that was broken off."""
+    cache = Cache(tmp_path)
+    node = node_entry(cache, PI.install.node)
+    fill(cache, node, 5000)
+    fill(cache, npm_entry(cache, "pi", PI.install), 3000, uses=(node.name,))
+    half = pypi_entry(cache, "mini-swe-agent", MINI.install)
+    half.tree.mkdir(parents=True)
+    (half.tree / "half").write_bytes(b"x" * 100)
+    return cache
+
+
+def lines(cache: Cache) -> dict[str, doctor.Line]:
+    return {line.subject: line for line in doctor.inspect(TABLE, cache.root)}
+
+
+def test_it_looks_at_every_prerequisite_and_every_harness_of_the_table(cache):
+    groups = [line.group for line in doctor.inspect(TABLE, cache.root)]
+    seen = lines(cache)
+    assert {"Python", "uv", "bubblewrap", "local sandbox"} <= set(seen)
+    assert groups.count("harness") == len(TABLE.names)
+    assert not seen["Python"].fatal
+    assert not seen["uv"].fatal
+
+
+def test_installed_incomplete_and_missing_are_told_apart_and_what_to_do_is_said(cache, tmp_path):
+    seen = lines(cache)
+    assert (seen["pi 1.6.0"].state, seen["pi 1.6.0"].size, seen["pi 1.6.0"].remedy) == ("ok", 3000, None)
+    half = seen["mini-swe-agent 2.4.6"]
+    assert (half.state, half.size, half.fatal) == ("incomplete", 100, False)
+    assert "made anew" in half.remedy
+    empty = lines(Cache(tmp_path / "empty"))["pi 1.6.0"]
+    assert (empty.state, empty.size, empty.fatal) == ("missing", None, False)
+    assert "installed when it is first needed" in empty.remedy
+
+
+def test_the_total_counts_everything_and_a_file_with_two_names_once(cache):
+    tree = npm_entry(cache, "pi", PI.install).tree
+    before = lines(cache)["total"].size
+    assert before > 8100
+    first = next(path for path in tree.rglob("*") if path.is_file())
+    (tree / "second name").hardlink_to(first)
+    assert lines(cache)["total"].size == before
+
+
+def test_clearing_one_harness_keeps_the_others_and_the_node_that_they_use(cache):
+    doctor.clear(cache.root, ["mini-swe-agent"])
+    assert lines(cache)["pi 1.6.0"].state == "ok"
+    assert lines(cache)["mini-swe-agent 2.4.6"].state == "missing"
+
+
+def test_clearing_the_last_harness_that_uses_a_node_clears_the_node(cache):
+    freed = doctor.clear(cache.root, ["pi"])
+    assert freed >= 8000
+    assert lines(cache)["pi 1.6.0"].state == "missing"
+    assert [entry.harness for entry in cache.entries()] == ["mini-swe-agent"]
+
+
+def test_clearing_all_leaves_nothing(cache):
+    doctor.clear(cache.root)
+    assert list(cache.entries()) == []
+    assert lines(cache)["total"].size == 0
+    assert doctor.clear(cache.root) == 0
+
+
+def test_clearing_what_is_not_there_is_told(cache):
+    with pytest.raises(ProvisionError, match=r"the cache holds nothing of nonsense; it holds mini-swe-agent, pi \(in "):
+        doctor.clear(cache.root, ["nonsense"])
+    assert lines(cache)["pi 1.6.0"].state == "ok"

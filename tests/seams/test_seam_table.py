@@ -1,0 +1,178 @@
+"""The seam table: what is bundled, what a user may add, and how a faulty row is told."""
+
+import json
+import tomllib
+from pathlib import Path
+
+import jsonschema
+import pytest
+
+from pytest_harness.resources import resource
+from pytest_harness.seams import SeamError, SeamTable, json_schema, read_seam
+
+ROW = """\
+name = "mine"
+title = "my agent"
+homepage = "https://example.org"
+dialect = "chat"
+streams = true
+scenarios = ["edit_file"]
+
+[install]
+kind = "npm"
+package = "mine"
+version = "1.0.0"
+node = "24.19.0"
+commands = { mine = "cli.js" }
+
+[agent]
+harbor = "pi"
+base_url = "{url}/v1"
+env = { KEY = "{key}" }
+"""
+
+
+def row(folder: Path, text: str, name: str = "mine") -> Path:
+    path = folder / f"{name}.toml"
+    path.write_text(text)
+    return path
+
+
+def fault(folder: Path, old: str, new: str) -> str:
+    assert old in ROW
+    with pytest.raises(SeamError) as caught:
+        read_seam(row(folder, ROW.replace(old, new)))
+    return str(caught.value).replace(f"{folder.name}/", "")
+
+
+def test_the_bundled_rows_load_and_the_two_first_harnesses_are_among_them():
+    assert {"mini-swe-agent", "pi"} <= set(SeamTable.load().names)
+
+
+def test_every_bundled_row_fits_the_published_schema():
+    schema = json.loads(resource("seams", "seam.schema.json").read_text())
+    jsonschema.Draft202012Validator.check_schema(schema)
+    for name in SeamTable.load():
+        jsonschema.validate(tomllib.loads(resource("seams", f"{name}.toml").read_text()), schema)
+
+
+def test_the_committed_schema_is_the_one_the_models_give():
+    committed = json.loads(resource("seams", "seam.schema.json").read_text())
+    assert committed == json_schema(), (
+        "seams/seam.schema.json is stale; write json.dumps(pytest_harness.seams.json_schema(), indent=2) into it"
+    )
+
+
+def test_the_schema_describes_every_key():
+    schema = json_schema()
+    undescribed = [
+        f"{name}.{key}"
+        for name, part in [("Seam", schema), *schema["$defs"].items()]
+        for key, value in part.get("properties", {}).items()
+        if name != "Deviation" and key != "kind" and "description" not in value and "$ref" not in value
+    ]
+    assert undescribed == []
+
+
+def test_a_row_of_the_user_stands_beside_the_bundled_ones_and_replaces_one_of_its_name(tmp_path):
+    row(tmp_path, ROW)
+    row(tmp_path, ROW.replace('name = "mine"', 'name = "pi"'), "pi")
+    table = SeamTable.load(tmp_path)
+    assert "mine" in table.names
+    assert table["pi"].title == "my agent"
+    assert table["mine"].folder == tmp_path
+
+
+def test_the_table_of_sandboxes_is_not_taken_for_a_row(tmp_path):
+    row(tmp_path, "anything = 1", "sandboxes")
+    assert "sandboxes" not in SeamTable.load(tmp_path).names
+
+
+def test_a_folder_that_is_not_there_is_named(tmp_path):
+    with pytest.raises(SeamError, match="gone: no such folder found, a folder with one TOML file a harness expected"):
+        SeamTable.load(tmp_path / "gone")
+
+
+def test_an_unknown_name_lists_what_is_near_and_what_is_known():
+    with pytest.raises(SeamError) as caught:
+        SeamTable.load().get("mini-swe-agnet")
+    assert str(caught.value).startswith("there is no harness 'mini-swe-agnet'; did you mean mini-swe-agent? known: ")
+    with pytest.raises(SeamError, match=r"^there is no harness 'nonsense'; known: mini-swe-agent, pi"):
+        SeamTable.load().get("nonsense")
+
+
+def test_another_version_changes_the_install_and_the_digest_and_nothing_else():
+    table = SeamTable.load()
+    pinned, other, newest = table.get("pi"), table.get("pi@1.5.0"), table.get("pi@latest")
+    assert (pinned.version, other.version, newest.version) == ("1.6.0", "1.5.0", "latest")
+    assert len({pinned.facts.digest, other.facts.digest, newest.facts.digest}) == 3
+    assert other.agent == pinned.agent
+    assert other.folder == pinned.folder
+    assert table.get("pi@1.6.0").facts == pinned.facts
+
+
+def test_a_version_that_cannot_be_asked_for_is_refused(tmp_path):
+    row(
+        tmp_path,
+        ROW.replace(ROW[ROW.index("kind =") : ROW.index("[agent]")], 'kind="preinstalled"\npath="."\nversion="1"\ncommands={mine="x"}\n\n'),
+    )
+    table = SeamTable.load(tmp_path)
+    with pytest.raises(SeamError, match="mine is installed already, in the version that it has: leave @2 out"):
+        table.get("mine@2")
+    with pytest.raises(SeamError, match="'mine@' ends in @"):
+        table.get("mine@")
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "sentence"),
+    [
+        ('"1.0.0"', "1", 'mine.toml: install.version: 1 found, a string such as "1.6.0" expected'),
+        ("streams = true", 'streams = "yes"', 'mine.toml: streams: "yes" found, true or false expected'),
+        ('"chat"', '"caht"', 'mine.toml: dialect: "caht" found, "chat", "responses", "messages" or "gemini" expected'),
+        ('kind = "npm"', 'kind = "nmp"', 'mine.toml: install.kind: "nmp" found, "npm", "pypi", "preinstalled" expected'),
+        ('kind = "npm"\n', "", 'mine.toml: install.kind: nothing found, "npm" or "pypi" or "preinstalled" expected'),
+        ('title = "my agent"\n', "", 'mine.toml: title: nothing found, a value such as "pi coding agent" expected'),
+        ("title =", "titel =", "mine.toml: titel: unknown key found, title expected"),
+        ('package = "mine"', 'packages = "mine"', "mine.toml: install.packages: unknown key found, package expected"),
+        ('harbor = "pi"\n', "", "mine.toml: agent: neither of harbor and command found, exactly one expected"),
+        ('harbor = "pi"', 'harbor = "pi"\ncommand = "x"', "mine.toml: agent: both of harbor and command found, exactly one expected"),
+        ('{ KEY = "{key}" }', "3", 'mine.toml: agent.env: 3 found, a table such as {"OPENAI_API_KEY": "{key}"} expected'),
+        ('"{key}"', '"{kee}"', "mine.toml: agent.env.KEY: placeholder {kee} found, one of {key} {model} {url} expected"),
+        ('"{url}/v1"', '"{steps}"', "mine.toml: agent.base_url: placeholder {steps} found, one of {key} {model} {url} expected"),
+        ('["edit_file"]', "[]", 'mine.toml: scenarios: [] found, at least one entry such as ["edit_file", "explore"] expected'),
+        ('name = "mine"', 'name = "other"', 'mine.toml: name: "other" found, "mine" as in the file\'s name expected'),
+        (
+            'harbor = "pi"',
+            'harbor = "pi"\ntimeout_sec = 0',
+            "mine.toml: agent.timeout_sec: 0 found, a number greater than 0 such as 120 expected",
+        ),
+        (
+            'harbor = "pi"',
+            'harbor = "pi"\nfields = { env = 1 }',
+            "mine.toml: agent: fields.env found, but the row has its own key for that; set it there",
+        ),
+    ],
+)
+def test_a_fault_names_file_key_what_was_found_and_what_was_expected(tmp_path, old, new, sentence):
+    assert sentence in fault(tmp_path, old, new).splitlines()
+
+
+def test_all_faults_of_all_files_are_told_together(tmp_path):
+    row(tmp_path, ROW.replace('"1.0.0"', "1").replace("streams = true", "streams = 3"))
+    row(tmp_path, ROW.replace("title =", "titel =").replace('"mine"', '"other"'), "other")
+    with pytest.raises(SeamError) as caught:
+        SeamTable.load(tmp_path)
+    keys = [line.split(": ")[1] for line in str(caught.value).splitlines()]
+    assert keys == ["streams", "install.version", "title", "titel"]
+
+
+@pytest.mark.parametrize(("text", "line"), [("a = [\n\n\n", "line 4"), (ROW + "x\n", f"line {ROW.count(chr(10)) + 1}")])
+def test_broken_toml_is_told_with_file_and_line(tmp_path, text, line):
+    with pytest.raises(SeamError, match=rf"mine\.toml is not TOML: .*{line}"):
+        read_seam(row(tmp_path, text))
+
+
+def test_a_file_that_is_not_text_is_told(tmp_path):
+    (tmp_path / "mine.toml").write_bytes(b"\xff\xfe")
+    with pytest.raises(SeamError, match=r"mine\.toml cannot be read"):
+        read_seam(tmp_path / "mine.toml")
