@@ -1,0 +1,98 @@
+"""Judging: each check on its own, known deviations apart, answers that are neither a pass nor a failure."""
+
+from dataclasses import replace
+
+import pytest
+
+from pytest_harness.contract import ContractError, Fault, check, check_of, deviations_in_range, judge, judge_one, model
+from pytest_harness.contract.chat_wire import line
+from pytest_harness.requirements import load_catalogue
+from pytest_harness.saboteurs import apply
+from pytest_harness.saboteurs.surgery import with_manifest
+
+CATALOGUE = load_catalogue("2026.11")
+
+
+def deviating(evidence, **changes):
+    seam = evidence.manifest.seam
+    deviations = tuple(deviation.model_copy(update=changes) for deviation in seam.deviations)
+    return with_manifest(evidence, seam=seam.model_copy(update={"deviations": deviations}))
+
+
+def test_every_applicable_requirement_is_judged_in_the_order_of_the_catalogue(healthy):
+    evidence = healthy.mini()
+    judged = [judgement.requirement.id for judgement in judge(evidence, CATALOGUE)]
+    assert judged == [requirement.id for requirement in CATALOGUE.applicable(evidence.manifest.seam, "scripted")]
+
+
+def test_a_finding_names_requirement_call_and_place_and_shows_what_was_seen(healthy):
+    evidence = apply("nan_logprob", healthy.pi())
+    (finding,) = judge_one(evidence, CATALOGUE["LGP-003"]).findings
+    assert (finding.requirement, finding.call) == ("LGP-003", 2)
+    assert finding.where == "calls.ndjson line 3, samples[0].logprobs"
+    assert str(finding) == "LGP-003: calls.ndjson line 3, samples[0].logprobs: expected finite numbers of at most 0, seen nan at position 0"
+
+
+def test_a_check_that_breaks_is_our_fault_and_takes_no_other_with_it(healthy, monkeypatch):
+    def broken(evidence):
+        raise ZeroDivisionError("no good")
+
+    monkeypatch.setitem(model._CHECKS, "TOK-002", broken)
+    results = {judgement.requirement.id: judgement for judgement in judge(healthy.pi(), CATALOGUE)}
+    assert results["TOK-002"].result == "error"
+    assert results["TOK-002"].reason == "our check broke: ZeroDivisionError: no good"
+    assert results["TOK-001"].result == results["TOK-003"].result == "passed"
+
+
+def test_two_checks_of_one_requirement_are_refused():
+    with pytest.raises(ContractError, match="TOK-001 has two checks"):
+        check("TOK-001")(lambda evidence: [])
+
+
+def test_a_check_that_is_not_there_is_refused_with_what_is_near():
+    with pytest.raises(ContractError, match="no check is registered for TOK-01; did you mean TOK-001"):
+        check_of("TOK-01")
+
+
+def test_a_known_deviation_excuses_the_version_that_has_it(healthy):
+    judgement = judge_one(healthy.mini(), CATALOGUE["ATF-003"])
+    assert judgement.result == "deviation"
+    assert judgement.findings
+    assert judgement.reason.startswith("known deviation of harbor >=0.26,<0.27: the converter does not link observations")
+
+
+@pytest.mark.parametrize(
+    "changes", [{"versions": ">=0.27"}, {"versions": "no specifier"}, {"subject": "nobody"}, {"requirement": "ATF-001"}]
+)
+def test_a_known_deviation_of_another_version_excuses_nothing(healthy, changes):
+    assert judge_one(deviating(healthy.mini(), **changes), CATALOGUE["ATF-003"]).result == "failed"
+
+
+def test_a_known_deviation_of_the_harness_is_told_by_the_version_that_ran(healthy):
+    evidence = deviating(healthy.mini(), subject="mini-swe-agent", versions="==1.6.*")
+    assert judge_one(evidence, CATALOGUE["ATF-003"]).result == "deviation"
+    assert not deviations_in_range(with_manifest(evidence, versions={"harness": "unknown"}).manifest)
+
+
+def test_an_expired_deviation_excuses_nothing_and_says_so(healthy):
+    judgement = judge_one(deviating(healthy.mini(), expires="2026-11-28"), CATALOGUE["ATF-003"])
+    assert judgement.result == "failed"
+    assert judgement.reason.startswith("the known deviation of harbor expired on 2026-11-28")
+
+
+def test_without_a_call_nothing_passes_that_is_about_calls(healthy):
+    results = {judgement.requirement.id: judgement.result for judgement in judge(replace(healthy.pi(), calls=()), CATALOGUE)}
+    assert results.pop("SEA-001") == "failed"
+    about_calls = {name: result for name, result in results.items() if name[:3] in {"TOK", "LGP", "GRF", "PAR", "STR"}}
+    assert set(about_calls.values()) <= {"not_exercised", "unverifiable"}
+
+
+def test_every_answer_that_is_neither_a_pass_nor_a_failure_has_a_reason(healthy):
+    for evidence in (healthy.pi(), healthy.mini(graded=False), replace(healthy.pi(), calls=(), files={})):
+        for judgement in judge(evidence, CATALOGUE):
+            assert (judgement.reason != "") == (judgement.result in {"not_exercised", "unverifiable", "deviation"})
+
+
+def test_a_fault_names_the_line_of_the_call_in_the_file(healthy):
+    assert line(healthy.pi().calls[2]) == "calls.ndjson line 3"
+    assert Fault(2, "a", "b", "c").call == 2
