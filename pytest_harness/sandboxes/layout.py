@@ -61,15 +61,9 @@ class Mount:
     target: str
     writable: bool = False
 
-    @classmethod
-    def parse(cls, text: str) -> Mount:
-        """Read ``SRC:DST``, or ``SRC`` alone for the same path inside. Raises LayoutError."""
-        source, _, target = text.partition(":")
-        return cls(Path(source), target or source)
-
     def __post_init__(self) -> None:
         if not self.source.is_absolute() or not _is_plain(self.target):
-            raise LayoutError(f"mount {self.source}:{self.target}: both sides must be absolute paths without '..' (SRC:DST)")
+            raise LayoutError(f"mount {self.source}:{self.target}: both sides must be absolute paths, the second without '..'")
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,6 @@
 """What the sandbox tests share."""
 
 import contextlib
-import sys
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
@@ -9,10 +8,8 @@ from pathlib import Path
 import pytest
 
 from pytest_harness.sandboxes.bubblewrap import Sandbox
-from pytest_harness.sandboxes.layout import Layout, Mount
+from pytest_harness.sandboxes.layout import Layout
 from pytest_harness.sandboxes.running import Finished, Runner
-
-PYTHON = Mount.parse(sys.base_prefix)
 
 
 class Shell:

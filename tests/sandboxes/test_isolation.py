@@ -13,6 +13,7 @@ from pytest_harness.sandboxes.layout import Mount
 from pytest_harness.serving import BackgroundServer
 
 PYTHON = f"{sys.base_prefix}/bin/python3"
+PYTHON_MOUNT = Mount(Path(sys.base_prefix), sys.base_prefix)
 
 ATTACKS = {
     "write": "echo forged >/cache/program",
@@ -52,7 +53,7 @@ results = [libc.unshare(flag) for flag in (0x20000, 0x4000000, 0x8000000, 0x1000
 owner = fcntl.ioctl(os.open("/proc/self/ns/mnt", os.O_RDONLY), 0xB701)
 print(results, os.fstat(owner).st_ino == os.stat("/proc/self/ns/user").st_ino)
 """
-    async with opened(mounts=(Mount.parse(sys.base_prefix),)) as shell:
+    async with opened(mounts=(PYTHON_MOUNT,)) as shell:
         # NS_GET_USERNS names the owner of the mounts; being refused it, or seeing another one, both mean "not ours"
         finished = await shell(f"{PYTHON} -c '{script}'")
         assert b"True" not in finished.stdout
@@ -64,7 +65,7 @@ print(results, os.fstat(owner).st_ino == os.stat("/proc/self/ns/user").st_ino)
 
 async def test_tracing_the_holder_gains_nothing(opened, cache):
     # Process 1 may be traced (it runs as the same user): it must have nothing that the tracer has not
-    async with opened(mounts=(Mount(cache, "/cache"), Mount.parse(sys.base_prefix))) as shell:
+    async with opened(mounts=(Mount(cache, "/cache"), PYTHON_MOUNT)) as shell:
         assert set((await shell.text("grep -h ^Cap /proc/1/status | cut -f2")).split()) == {"0" * 16}
         assert await shell.text("readlink /proc/1/ns/user") == await shell.text("readlink /proc/self/ns/user")
         held = (await shell.text("for fd in /proc/1/fd/*; do readlink $fd; done")).split()
@@ -124,7 +125,7 @@ async def test_abstract_sockets_of_the_host_cannot_be_reached(opened):
     with socket.socket(socket.AF_UNIX) as server:
         server.bind(name)
         server.listen()
-        async with opened(mounts=(Mount.parse(sys.base_prefix),)) as shell:
+        async with opened(mounts=(PYTHON_MOUNT,)) as shell:
             script = f"import socket; socket.socket(socket.AF_UNIX).connect(chr(0) + {name[1:]!r})"
             finished = await shell(f'{PYTHON} -c "{script}"')
     assert b"ConnectionRefusedError" in finished.stderr
