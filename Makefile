@@ -36,7 +36,7 @@ rollouts: $(STAMP)
 # The environment: Python >= 3.12 by uv, exactly what requirements.lock says, and the project itself.
 $(STAMP): requirements.lock pyproject.toml | $(UV)
 	$(UV) venv --quiet --clear --python "$$(cat .python-version)" $(VENV)
-	$(UV) pip sync --quiet --python $(VENV) --require-hashes requirements.lock
+	$(UV) pip sync --quiet --compile-bytecode --python $(VENV) --require-hashes requirements.lock
 	$(UV) pip install --quiet --python $(VENV) --no-deps --no-build-isolation --editable .
 	touch $@
 

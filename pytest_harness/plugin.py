@@ -43,6 +43,7 @@ def pytest_addoption(parser: pytest.Parser, pluginmanager: pytest.PytestPluginMa
     option("scenario", "NAME", "only this scenario (default: what the seam declares)", repeat=True)
     option("attempts", "N", "tries of each rollout (default: 1)", default=1, parse=int)
     option("replay", "DIR", "judge stored evidence again, start nothing", parse=Path)
+    option("sabotage", "NAME", "break the evidence in this known way before it is judged, to see the run go red")
     option("requirements", "VERSION", "requirement set (default: the newest frozen one)")
     option("seams", "DIR", "a folder with seam rows of your own", repeat=True, parse=Path)
     option("scenarios", "DIR", "a folder with scenarios of your own", repeat=True, parse=Path)

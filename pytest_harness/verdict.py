@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
 
-from pytest_harness.contract import Finding, Judgement, Validity, deviations_in_range, judge, reward, validity
+from pytest_harness.contract import Finding, Judgement, Result, Validity, deviations_in_range, judge, reward, validity
 from pytest_harness.evidence.model import Deviation, Evidence
 from pytest_harness.requirements import FAMILIES, Catalogue, Requirement
 
@@ -49,7 +49,7 @@ class RequirementVerdict:
 
     requirement: Requirement
     standing: Standing
-    counts: dict[str, int]
+    counts: dict[Result, int]
     """How many rollouts gave each result."""
     findings: tuple[Finding, ...]
     reasons: tuple[str, ...]

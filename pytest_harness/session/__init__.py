@@ -6,19 +6,28 @@ Registered as a plugin only when a subject was named on the command line.
 from __future__ import annotations
 
 from collections.abc import Generator
+from pathlib import Path
 from typing import Any
 
 import pytest
+from rich.console import Console
 
 from pytest_harness import __version__
+from pytest_harness.reports.build import shown
+from pytest_harness.reports.model import Report
+from pytest_harness.reports.store import write_report
 from pytest_harness.resources import resource
 from pytest_harness.session import fixtures
-from pytest_harness.session.judged import Judged
+from pytest_harness.session.judged import Judged, folder_of
 from pytest_harness.session.outcome import category_of
 from pytest_harness.session.plan import Attempt, plan_of
 from pytest_harness.session.prepare import Unready, prepare
 from pytest_harness.session.progress import Progress
-from pytest_harness.session.reporting import write_reports
+from pytest_harness.session.reporting import report_of
+
+PLAIN_WIDTH = 140
+"""Columns of the matrix where the output is no terminal."""
+
 
 class ConformanceSession:
     """The hooks and fixtures of one conformance run, in the controller and in each xdist worker."""
@@ -30,8 +39,11 @@ class ConformanceSession:
         self.progress = Progress(config, total=len(self.plan.attempts), silent=self.is_worker)
         config.stash[fixtures.PLAN] = self.plan
         config.stash[fixtures.PROGRESS] = self.progress
+        config.stash[fixtures.MEMORY] = {}
         config.pluginmanager.register(fixtures, "harness-conformance-fixtures")
         self.judged: list[Judged] = []
+        self.folders: dict[Path, None] = {}
+        self.report: Report | None = None
         if config.args_source is not pytest.Config.ArgsSource.ARGS:
             config.args = [str(resource("conformance", "seam", "test_seam.py"))]
         if getattr(config.option, "dist", "no") == "load":
@@ -50,22 +62,22 @@ class ConformanceSession:
     def pytest_report_header(self) -> str:
         """One line: what judges, and what is judged."""
         what = f"{len(self.plan.attempts)} attempts by {len(self.plan.catalogue)} requirements of {self.plan.catalogue.version}"
-        return f"harness-conformance {__version__}: {what}"
+        broken = f", sabotaged by {self.plan.sabotage}" if self.plan.sabotage else ""
+        return f"harness-conformance {__version__}: {what}{broken}"
 
     def pytest_generate_tests(self, metafunc: pytest.Metafunc) -> None:
         """Make one test of each attempt, and of each attempt and each requirement that applies to it."""
         if "harness_evidence" not in metafunc.fixturenames:
             return
         if "harness_requirement" in metafunc.fixturenames:
-            pairs = [(attempt, requirement) for attempt in self.plan.attempts for requirement in self.plan.requirements(attempt)]
             parameters = [
                 pytest.param(attempt, requirement, id=f"{attempt.id}-{requirement.id}", marks=_group(attempt))
-                for attempt, requirement in pairs
+                for attempt in self.plan.attempts
+                for requirement in self.plan.requirements(attempt)
             ]
-            metafunc.parametrize(("harness_attempt", "harness_requirement"), parameters, indirect=["harness_attempt"], scope="session")
+            metafunc.parametrize(("harness_attempt", "harness_requirement"), parameters)
         else:
-            single = [pytest.param(attempt, id=attempt.id, marks=_group(attempt)) for attempt in self.plan.attempts]
-            metafunc.parametrize("harness_attempt", single, indirect=True, scope="session")
+            metafunc.parametrize("harness_attempt", [pytest.param(each, id=each.id, marks=_group(each)) for each in self.plan.attempts])
 
     # -- running ----------------------------------------------------------------------------------------------------------
 
@@ -86,27 +98,43 @@ class ConformanceSession:
         if not isinstance(report, pytest.TestReport) or report.when != "call":
             return None
         judged = Judged.of_properties(report.user_properties, self.plan.catalogue)
-        return None if judged is None else category_of(judged.judgement)
+        if judged is not None:
+            return category_of(judged.judgement)
+        # A rollout has said its own line; a dot behind it would only tear the lines apart.
+        return ("passed", "", "PASSED") if report.passed and folder_of(report.user_properties) else None
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Gather what was judged, here and in the workers."""
-        if report.when == "call" and (judged := Judged.of_properties(report.user_properties, self.plan.catalogue)) is not None:
+        if report.when != "call" or self.is_worker:
+            return
+        if (folder := folder_of(report.user_properties)) is not None:
+            self.folders[folder] = None
+        if (judged := Judged.of_properties(report.user_properties, self.plan.catalogue)) is not None:
             self.judged.append(judged)
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
-        """Write the report; a verdict that the tests alone cannot give turns the run red."""
-        if self.is_worker or session.config.option.collectonly:
+        """Write the report; what only all attempts together show turns the run red too."""
+        if not self.folders:
             return
-        self.report = write_reports(self.plan, self.judged, self.config)
-        if self.report is not None and self.report.faults and session.exitstatus == pytest.ExitCode.OK:
+        self.report = report_of(self.plan, self.judged, self.folders)
+        self.report_path = write_report(self.report, self.config.getoption("harness_report_dir"))
+        if not self.report.ok and session.exitstatus == pytest.ExitCode.OK:
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
         """The matrix, what ran of what was required, and where the report lies."""
-        report = getattr(self, "report", None)
-        if report is not None:
-            report.to_terminal(terminalreporter)
+        if self.report is None:
+            return
+        from pytest_harness.reports.terminal import print_matrix  # noqa: PLC0415 (workers print nothing)
+
+        writer = self.config.get_terminal_writer()
+        console = Console(force_terminal=writer.hasmarkup, width=writer.fullwidth if writer.hasmarkup else PLAIN_WIDTH)
+        with console.capture() as captured:
+            print_matrix(self.report, console)
+        terminalreporter.section("harness conformance")
+        writer.write("".join(f"{line.rstrip()}\n" for line in captured.get().splitlines()))
+        terminalreporter.write_line(f"report: {shown(self.report_path)}")
 
 
 def _group(attempt: Attempt) -> list[pytest.MarkDecorator]:

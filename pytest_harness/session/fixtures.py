@@ -11,44 +11,51 @@ from pytest_harness.contract import judge_one, validity
 from pytest_harness.evidence import Evidence
 from pytest_harness.provision import ProvisionError
 from pytest_harness.requirements import Requirement
-from pytest_harness.session.judged import Judged
+from pytest_harness.session.judged import Judged, folder_property
 from pytest_harness.session.outcome import raise_outcome
 from pytest_harness.session.plan import Attempt, Plan
 from pytest_harness.session.progress import Progress
 
-PLAN = pytest.StashKey[Plan]()
-PROGRESS = pytest.StashKey[Progress]()
-
 Loaded = tuple[Path, Evidence]
 
-
-@pytest.fixture(scope="session")
-def harness_attempt(request: pytest.FixtureRequest) -> Attempt:
-    """The attempt that is judged."""
-    attempt: Attempt = request.param
-    return attempt
+PLAN = pytest.StashKey[Plan]()
+PROGRESS = pytest.StashKey[Progress]()
+MEMORY = pytest.StashKey[dict[str, Loaded | str]]()
+"""By the id of the attempt: its evidence, or why there is none."""
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture
 def harness_evidence(harness_attempt: Attempt, pytestconfig: pytest.Config) -> Loaded:
     """The folder of the attempt's evidence, and the evidence; the rollout runs now if nobody has run it yet."""
+    memory = pytestconfig.stash[MEMORY]
+    if harness_attempt.id not in memory:
+        memory[harness_attempt.id] = _load(harness_attempt, pytestconfig)
+    loaded = memory[harness_attempt.id]
+    if not isinstance(loaded, str):
+        return loaded
+    if harness_attempt.seam.harness in pytestconfig.stash[PLAN].named:
+        pytest.fail(loaded, pytrace=False)
+    pytest.skip(loaded)
+
+
+def _load(attempt: Attempt, config: pytest.Config) -> Loaded | str:
+    """The evidence, or the sentence that says why it cannot be had."""
     try:
-        with pytestconfig.stash[PROGRESS].running(harness_attempt) as done:
-            loaded = harness_attempt.load()
-            done(loaded[1])
-            return loaded
+        with config.stash[PROGRESS].running(attempt) as done:
+            folder, evidence = attempt.load()
+            done(evidence)
+            return folder, config.stash[PLAN].sabotaged(evidence)
     except ProvisionError as error:
-        if harness_attempt.seam.harness in pytestconfig.stash[PLAN].named:
-            pytest.fail(str(error), pytrace=False)
-        pytest.skip(str(error))
+        return str(error)
 
 
-@pytest.fixture(scope="session")
-def settle_validity() -> Callable[[Loaded], None]:
+@pytest.fixture
+def settle_validity(request: pytest.FixtureRequest) -> Callable[[Loaded], None]:
     """Fails the test if the rollout says nothing of its subject, with who is to blame."""
 
     def settle(loaded: Loaded) -> None:
         folder, evidence = loaded
+        request.node.user_properties.append(folder_property(folder))
         verdict = validity(evidence)
         if not verdict.valid:
             pytest.fail(f"this rollout counts for nothing; to blame: {verdict.blame}: {verdict.reason}\n{folder}", pytrace=False)
@@ -62,6 +69,7 @@ def settle(request: pytest.FixtureRequest) -> Callable[[Loaded, Requirement], No
 
     def settle(loaded: Loaded, requirement: Requirement) -> None:
         folder, evidence = loaded
+        request.node.user_properties.append(folder_property(folder))
         if not validity(evidence).valid:
             pytest.skip("the rollout is invalid, see test_rollout")
         judged = Judged(folder, judge_one(evidence, requirement))

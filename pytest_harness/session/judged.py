@@ -9,7 +9,18 @@ from typing import Any
 from pytest_harness.contract import Finding, Judgement
 from pytest_harness.requirements import Catalogue
 
-PROPERTY = "harness-conformance"
+JUDGEMENT = "harness-conformance-judgement"
+EVIDENCE = "harness-conformance-evidence"
+
+
+def folder_property(folder: Path) -> tuple[str, str]:
+    """The folder of the evidence a test looked at, as an entry of its ``user_properties``."""
+    return EVIDENCE, str(folder)
+
+
+def folder_of(properties: list[tuple[str, Any]]) -> Path | None:
+    """The folder among a test's ``user_properties``, or None if it looked at no evidence."""
+    return next((Path(value) for name, value in properties if name == EVIDENCE), None)
 
 
 @dataclass(frozen=True)
@@ -22,7 +33,7 @@ class Judged:
     def to_property(self) -> tuple[str, dict[str, Any]]:
         """As an entry of a test's ``user_properties``."""
         judgement = self.judgement
-        return PROPERTY, {
+        return JUDGEMENT, {
             "folder": str(self.folder),
             "requirement": judgement.requirement.id,
             "evidence": judgement.evidence,
@@ -35,7 +46,7 @@ class Judged:
     def of_properties(cls, properties: list[tuple[str, Any]], catalogue: Catalogue) -> Judged | None:
         """The judgement among a test's ``user_properties``, or None if the test judged nothing."""
         for name, value in properties:
-            if name == PROPERTY:
+            if name == JUDGEMENT:
                 judgement = Judgement(
                     requirement=catalogue[value["requirement"]],
                     evidence=value["evidence"],

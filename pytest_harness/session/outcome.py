@@ -9,6 +9,7 @@ from __future__ import annotations
 import pytest
 
 from pytest_harness.contract import Judgement
+from pytest_harness.reports.build import replay_command
 from pytest_harness.session.judged import Judged
 
 CATEGORIES = {
@@ -44,10 +45,5 @@ def explain(judged: Judged) -> str:
     lines = [f"{requirement.id} {requirement.title} ({requirement.level}): {requirement.statement}"]
     for finding in judged.judgement.findings:
         lines += [f"  {finding.where}", f"    expected  {finding.expected}", f"    seen      {finding.seen}"]
-    lines += [f"  why: {requirement.why}", f"  replay: {replay_command(judged)}"]
+    lines += [f"  why: {requirement.why}", f"  replay: {replay_command(judged.folder, requirement.id)}"]
     return "\n".join(lines)
-
-
-def replay_command(judged: Judged) -> str:
-    """The command that judges this requirement again on the stored evidence."""
-    return f"pytest --replay {judged.folder} -k {judged.judgement.requirement.id}"

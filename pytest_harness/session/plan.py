@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
+import difflib
 import uuid
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
 
+from pytest_harness import saboteurs
 from pytest_harness.evidence import Evidence, EvidenceError, SeamFacts, find_evidence, read_evidence
 from pytest_harness.requirements import Catalogue, Requirement, RequirementsError, load_catalogue
 from pytest_harness.rollouts.pool import RolloutPool
@@ -42,6 +45,21 @@ class Plan:
     attempts: tuple[Attempt, ...]
     named: frozenset[str] = frozenset()
     """The harnesses named one by one; the others were reached by ``all`` or are replayed."""
+    sabotage: str | None = None
+    """The known fault that is put into the evidence after it was read; what is on disk stays as it is."""
+
+    @property
+    def keeps_findings(self) -> bool:
+        """Whether what is said of an attempt is written beside its evidence: not if it was only replayed or sabotaged."""
+        return self.sabotage is None and any(attempt.spec is not None for attempt in self.attempts)
+
+    def sabotaged(self, evidence: Evidence) -> Evidence:
+        """The evidence as it is to be judged: with the fault where it offers a place for it."""
+        if self.sabotage is None:
+            return evidence
+        with contextlib.suppress(saboteurs.NothingToSabotage):
+            return saboteurs.apply(self.sabotage, evidence)
+        return evidence
 
     def requirements(self, attempt: Attempt) -> tuple[Requirement, ...]:
         """The requirements that apply to this attempt's seam and engine."""
@@ -54,11 +72,19 @@ def plan_of(config: pytest.Config) -> Plan:
     try:
         catalogue = load_catalogue(config.getoption("harness_requirements"))
         replay: Path | None = config.getoption("harness_replay")
-        if replay is not None:
-            return Plan(run_id, catalogue, _stored(config, replay))
-        return _live(config, run_id, catalogue)
+        plan = _live(config, run_id, catalogue) if replay is None else Plan(run_id, catalogue, _stored(config, replay))
+        return replace(plan, sabotage=_sabotage(config))
     except (SeamError, ScenarioError, RequirementsError, EvidenceError) as error:
         raise pytest.UsageError(str(error)) from None
+
+
+def _sabotage(config: pytest.Config) -> str | None:
+    name: str | None = config.getoption("harness_sabotage")
+    if name is not None and name not in saboteurs.names():
+        close = difflib.get_close_matches(name, saboteurs.names(), n=3)
+        hint = f"did you mean {' or '.join(close)}?" if close else "harness-conformance info lists them"
+        raise pytest.UsageError(f"--sabotage {name!r}: there is no such saboteur; {hint}")
+    return name
 
 
 def _stored(config: pytest.Config, root: Path) -> tuple[Attempt, ...]:

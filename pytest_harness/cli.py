@@ -1,0 +1,148 @@
+"""The command's door: ``harness-conformance info | judge | doctor | new-seam``. Thin: each command calls what does the work."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated, NoReturn
+
+import typer
+from rich.console import Console
+from rich.filesize import decimal
+from rich.table import Table
+
+from pytest_harness import __version__
+from pytest_harness.evidence import EvidenceError, find_evidence, read_evidence
+from pytest_harness.provision import ProvisionError
+from pytest_harness.requirements import RequirementsError, catalogue_versions, load_catalogue
+from pytest_harness.scenarios import ScenarioError, load_scenarios
+from pytest_harness.seams import SeamError, SeamTable
+from pytest_harness.seams.template import new_seam_text
+
+app = typer.Typer(
+    name="harness-conformance",
+    help="Decides, with evidence, whether the tokens of an agent harness may be trained on. To run one: pytest --harness=NAME",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+
+USER_ERRORS = (SeamError, ScenarioError, RequirementsError, EvidenceError, ProvisionError)
+USAGE_ERROR = 4
+"""The exit code of a command that was asked for what cannot be, as pytest's."""
+
+Seams = Annotated[list[Path] | None, typer.Option("--seams", metavar="DIR", help="A folder with seam rows of your own; repeatable.")]
+
+
+def main() -> None:
+    """Run the command; what a user did wrong is one sentence and exit code 4."""
+    try:
+        app()
+    except USER_ERRORS as error:
+        fail(str(error))
+
+
+def fail(sentence: str) -> NoReturn:
+    """Say what is wrong on stderr and end with exit code 4."""
+    Console(stderr=True).print(f"error: {sentence}", highlight=False, markup=False, soft_wrap=True, style="red")
+    raise SystemExit(USAGE_ERROR)
+
+
+def _console() -> Console:
+    """On a terminal as wide as that, else wide enough that no table is broken."""
+    return Console(width=None if sys.stdout.isatty() else 160)
+
+
+@app.command()
+def info(seams: Seams = None) -> None:
+    """List the harnesses, scenarios, requirement sets and saboteurs that are there."""
+    from pytest_harness import saboteurs  # noqa: PLC0415 (only this command lists them)
+
+    console = _console()
+    table = SeamTable.load(*(seams or ()))
+    rows = Table("harness", "version", "dialect", "stream", "trajectory", "scenarios", box=None, pad_edge=False)
+    for name in table:
+        seam = table[name]
+        rows.add_row(
+            name, seam.version or "as it is", seam.dialect, "yes" if seam.streams else "no", seam.trajectory, ", ".join(seam.scenarios)
+        )
+    console.print(f"harness-conformance {__version__}", highlight=False)
+    console.print(rows)
+    console.print(f"scenarios: {', '.join(load_scenarios())}", highlight=False)
+    for version in catalogue_versions():
+        console.print(f"requirement set {version}: {len(load_catalogue(version))} requirements", highlight=False)
+    console.print(f"saboteurs: {', '.join(saboteurs.names())}", highlight=False)
+
+
+@app.command()
+def judge(
+    evidence: Annotated[Path, typer.Argument(help="A folder that holds evidence, such as .harness/evidence.")],
+    requirements: Annotated[str | None, typer.Option(metavar="VERSION", help="The requirement set; the newest by default.")] = None,
+    report_dir: Annotated[Path, typer.Option(metavar="DIR", help="Where the report is written.")] = Path(".harness/report"),
+) -> None:
+    """Judge stored evidence again, without pytest: findings, matrix, report. Exit code 1 if something speaks against a seam."""
+    from pytest_harness.reports.build import build_report, shown  # noqa: PLC0415
+    from pytest_harness.reports.findings import write_findings  # noqa: PLC0415
+    from pytest_harness.reports.store import write_report  # noqa: PLC0415
+    from pytest_harness.reports.terminal import print_findings, print_matrix  # noqa: PLC0415
+    from pytest_harness.verdict import Rollout, seam_verdicts  # noqa: PLC0415
+
+    catalogue = load_catalogue(requirements)
+    folders = list(find_evidence(evidence)) if evidence.is_dir() else []
+    if not folders:
+        fail(f"{evidence} holds no evidence; run pytest --harness=NAME first, or name the folder that its --evidence-dir named")
+    rollouts = [Rollout.of(read_evidence(folder), catalogue) for folder in folders]
+    for folder, rollout in zip(folders, rollouts, strict=True):
+        write_findings(folder, rollout, catalogue.version)
+    places = {rollout.evidence.manifest.attempt_id: folder for folder, rollout in zip(folders, rollouts, strict=True)}
+    run_id = rollouts[0].evidence.manifest.run_id
+    report = build_report(seam_verdicts(rollouts, catalogue), catalogue=catalogue, run_id=run_id, folders=places)
+    console = _console()
+    print_findings(report, console)
+    print_matrix(report, console)
+    console.print(f"report: {shown(write_report(report, report_dir))}", highlight=False, soft_wrap=True)
+    raise SystemExit(0 if report.ok else 1)
+
+
+@app.command()
+def doctor(
+    seams: Seams = None,
+    clear: Annotated[bool, typer.Option("--clear", help="Remove installed harnesses from the cache: those named, or all.")] = False,
+    names: Annotated[list[str] | None, typer.Argument(metavar="[HARNESS]...", help="With --clear: only these.")] = None,
+) -> None:
+    """Say what is here, what is missing and what to do about it, and how large the cache is."""
+    from pytest_harness import doctor as work  # noqa: PLC0415 (it starts a sandbox to see whether it can)
+
+    console = _console()
+    if names and not clear:
+        fail(f"doctor looks at everything; to remove {', '.join(names)} from the cache write doctor --clear {' '.join(names)}")
+    if clear:
+        console.print(f"{decimal(work.clear(names=names or None))} freed", highlight=False)
+        return
+    lines = work.inspect(SeamTable.load(*(seams or ())))
+    rows = Table(box=None, pad_edge=False, show_header=False)
+    for line in lines:
+        size = "" if line.size is None else decimal(line.size)
+        detail = f"{line.detail}; {line.remedy}" if line.remedy else line.detail
+        rows.add_row(line.subject, line.state, size, detail, style=None if line.state == "ok" else "red" if line.fatal else "yellow")
+    console.print(rows)
+    raise SystemExit(1 if any(line.fatal for line in lines) else 0)
+
+
+@app.command("new-seam")
+def new_seam(
+    name: Annotated[str, typer.Argument(help="The name of the harness: lower-case letters, digits and hyphens.")],
+    folder: Annotated[Path, typer.Option("--into", metavar="DIR", help="The folder for the row.")] = Path("seams"),
+) -> None:
+    """Write a row for your own harness, to be filled in, and say how to run it."""
+    path = folder / f"{name}.toml"
+    text = new_seam_text(name)
+    if path.exists():
+        fail(f"{path} is there already; choose another name or remove it first")
+    folder.mkdir(parents=True, exist_ok=True)
+    path.write_text(text, encoding="utf-8")
+    _console().print(f"{path} written; fill it in, then run: pytest --harness={name} --seams={folder}", highlight=False, soft_wrap=True)
+
+
+if __name__ == "__main__":
+    main()

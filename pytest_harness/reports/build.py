@@ -1,0 +1,114 @@
+"""Makes the report from verdicts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+
+from pytest_harness import __version__
+from pytest_harness.contract import reward
+from pytest_harness.evidence import Evidence
+from pytest_harness.reports.model import Report, ReportedAttempt, ReportedFinding, ReportedRequirement, ReportedSeam
+from pytest_harness.requirements import Catalogue
+from pytest_harness.verdict import RequirementVerdict, Rollout, SeamVerdict
+
+
+def build_report(verdicts: tuple[SeamVerdict, ...], *, catalogue: Catalogue, run_id: str, folders: Mapping[str, Path]) -> Report:
+    """The report of these seams. ``folders`` maps the id of each attempt to the folder of its evidence."""
+    return Report(
+        harness_conformance=__version__,
+        requirement_set=catalogue.version,
+        run_id=run_id,
+        written_at=datetime.now(UTC).isoformat(timespec="seconds"),
+        required=sum(verdict.required for verdict in verdicts),
+        ran=sum(verdict.ran for verdict in verdicts),
+        ok=all(verdict.ok for verdict in verdicts),
+        seams=tuple(_seam(verdict, folders) for verdict in verdicts),
+    )
+
+
+def replay_command(folder: Path, requirement: str) -> str:
+    """The command that judges one requirement again on stored evidence."""
+    return f"pytest --replay {shown(folder)} -k {requirement}"
+
+
+def shown(folder: Path) -> str:
+    """The folder as people want to read and paste it: relative where it lies below the current one."""
+    here = Path.cwd()
+    return str(folder.relative_to(here) if folder.is_relative_to(here) else folder)
+
+
+def _seam(verdict: SeamVerdict, folders: Mapping[str, Path]) -> ReportedSeam:
+    return ReportedSeam(
+        harness=verdict.harness,
+        sandbox=verdict.sandbox,
+        dialect=verdict.rollouts[0].evidence.manifest.seam.dialect,
+        status=verdict.status,
+        why=verdict.why,
+        required=verdict.required,
+        ran=verdict.ran,
+        mean_reward=verdict.mean_reward,
+        graded=verdict.graded,
+        families=verdict.families,
+        requirements=tuple(_requirement(requirement, verdict.rollouts, folders) for requirement in verdict.requirements),
+        attempts=tuple(_attempt(rollout, folders) for rollout in verdict.rollouts),
+        stale_deviations=tuple(f"{stale.requirement}: {stale.reason} ({stale.link})" for stale in verdict.stale),
+    )
+
+
+def _requirement(verdict: RequirementVerdict, rollouts: tuple[Rollout, ...], folders: Mapping[str, Path]) -> ReportedRequirement:
+    requirement = verdict.requirement
+    return ReportedRequirement(
+        id=requirement.id,
+        title=requirement.title,
+        level=requirement.level,
+        statement=requirement.statement,
+        why=requirement.why,
+        standing=verdict.standing,
+        results=verdict.counts,
+        reasons=verdict.reasons,
+        findings=tuple(
+            ReportedFinding(
+                attempt=rollout.evidence.name,
+                call=finding.call,
+                where=finding.where,
+                expected=finding.expected,
+                seen=finding.seen,
+                replay=replay_command(folders[rollout.evidence.manifest.attempt_id], requirement.id),
+            )
+            for rollout in rollouts
+            if rollout.validity.valid
+            for judgement in rollout.judgements
+            if judgement.requirement.id == requirement.id
+            for finding in judgement.findings
+        ),
+    )
+
+
+def _attempt(rollout: Rollout, folders: Mapping[str, Path]) -> ReportedAttempt:
+    evidence, manifest = rollout.evidence, rollout.evidence.manifest
+    prompt, sampled = _tokens(evidence)
+    return ReportedAttempt(
+        name=evidence.name,
+        engine=manifest.engine,
+        scenario=manifest.scenario.name,
+        attempt=manifest.attempt,
+        evidence=shown(folders[manifest.attempt_id]),
+        valid=rollout.validity.valid,
+        blame=rollout.validity.blame,
+        reason=rollout.validity.reason,
+        reward=reward(evidence),
+        calls=len(evidence.calls),
+        prompt_tokens=prompt,
+        sampled_tokens=sampled,
+        versions=manifest.versions,
+        started_at=manifest.started_at,
+        ended_at=manifest.ended_at,
+    )
+
+
+def _tokens(evidence: Evidence) -> tuple[int, int]:
+    prompt = sum(len(call.prompt_ids or ()) for call in evidence.calls)
+    sampled = sum(len(sample.token_ids or ()) for call in evidence.calls for sample in call.samples)
+    return prompt, sampled

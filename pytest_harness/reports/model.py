@@ -1,0 +1,109 @@
+"""The report of one run as a document. Its JSON Schema is ``conformance/schemas/report.schema.json``.
+
+``None`` is never zero here: a reward that was not given, and a mean over nothing, are null.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict
+
+from pytest_harness.contract import Blame, Result
+from pytest_harness.requirements import Level
+from pytest_harness.verdict import Standing, Status
+
+
+class Part(BaseModel):
+    """A part of the document."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class ReportedFinding(Part):
+    """A requirement broken by one attempt, with the place that shows it and the command that judges it again."""
+
+    attempt: str
+    call: int | None
+    """Index of the wire call, from 0; null if it is about no single one."""
+    where: str
+    expected: str
+    seen: str
+    replay: str
+
+
+class ReportedRequirement(Part):
+    """How one requirement stands for the seam."""
+
+    id: str
+    title: str
+    level: Level
+    statement: str
+    why: str
+    standing: Standing
+    results: dict[Result, int]
+    """How many attempts gave each result."""
+    reasons: tuple[str, ...]
+    findings: tuple[ReportedFinding, ...]
+
+
+class ReportedAttempt(Part):
+    """One attempt."""
+
+    name: str
+    engine: str
+    scenario: str
+    attempt: int
+    evidence: str
+    """Its folder, relative to the folder in which pytest ran where it lies below it."""
+    valid: bool
+    blame: Blame | None
+    """Who is to blame where it is not valid."""
+    reason: str
+    reward: float | None
+    """What the verifier said, whether it counts or not."""
+    calls: int
+    prompt_tokens: int
+    """Sum over the calls; ids reported by the engine."""
+    sampled_tokens: int
+    versions: dict[str, str]
+    started_at: str
+    ended_at: str
+
+
+class ReportedSeam(Part):
+    """One seam with its verdict."""
+
+    harness: str
+    sandbox: str
+    dialect: str
+    status: Status
+    why: str
+    """What speaks against it, or what is missing for ``validated``; empty if it is validated."""
+    required: int
+    """MUSTs that apply to it."""
+    ran: int
+    """MUSTs that at least one attempt exercised."""
+    mean_reward: float | None
+    """Over the graded valid attempts."""
+    graded: int
+    families: dict[str, dict[Standing, int]]
+    requirements: tuple[ReportedRequirement, ...]
+    attempts: tuple[ReportedAttempt, ...]
+    stale_deviations: tuple[str, ...]
+
+
+class Report(Part):
+    """One run."""
+
+    report_version: Literal[1] = 1
+    harness_conformance: str
+    """The version that wrote the report."""
+    requirement_set: str
+    run_id: str
+    written_at: str
+    required: int
+    ran: int
+    ok: bool
+    """Whether nothing speaks against any seam; not yet that any of them is validated."""
+    seams: tuple[ReportedSeam, ...]
