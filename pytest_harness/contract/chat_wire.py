@@ -8,15 +8,15 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import lru_cache
 from typing import Any
 
+from pytest_harness.contract.memo import once_per_evidence
 from pytest_harness.evidence.model import Call, Evidence, Message
 
 DONE = "[DONE]"
 
-_REMEMBERED = 256
-"""How many bodies are kept parsed, as thirty checks in a row ask for the same ones."""
+_EXACT = frozenset({int, str, bool, type(None)})
+"""Kinds of which equal values of one kind are identical."""
 
 
 @dataclass(slots=True)
@@ -70,6 +70,8 @@ class Turn:
     call: Call
     request: dict[str, Any]
     """The request as the harness sent it."""
+    forwarded: dict[str, Any]
+    """The request as it was sent to the engine."""
     engine: Reply
     """What the engine said, from the bytes that came from it."""
     harness: Reply
@@ -97,15 +99,23 @@ def is_model_call(call: Call) -> bool:
     return call.method == "POST" and call.path.split("?")[0].rstrip("/").endswith("/chat/completions")
 
 
+@once_per_evidence
 def turns(evidence: Evidence) -> tuple[Turn, ...]:
     """The model calls that were answered in full to a client that did not leave, in order of arrival."""
     return tuple(
-        Turn(call, document(call.received) or {}, parse_reply(call.replied), parse_reply(call.delivered))
+        Turn(
+            call=call,
+            request=document(call.received) or {},
+            forwarded=document(call.forwarded) or {},
+            engine=parse_reply(call.replied),
+            harness=parse_reply(call.delivered),
+        )
         for call in evidence.calls
         if is_model_call(call) and call.outcome == "complete" and call.delivery != "client_gone"
     )
 
 
+@once_per_evidence
 def steps(evidence: Evidence) -> tuple[tuple[Turn, ...], ...]:
     """The turns of the agent grouped by prompt: a retry of the same prompt is the same step."""
     groups: dict[Any, list[Turn]] = {}
@@ -123,13 +133,8 @@ def conversation(evidence: Evidence) -> tuple[Turn, ...]:
 
 
 def document(message: Message | None) -> dict[str, Any] | None:
-    """The JSON object in a body, or None. It is shared by all who ask: do not change it."""
-    return None if message is None else _object(message.body)
-
-
-@lru_cache(maxsize=_REMEMBERED)
-def _object(body: str) -> dict[str, Any] | None:
-    value = parse_json(body)
+    """The JSON object in a body, or None."""
+    value = parse_json(message.body) if message is not None else None
     return value if isinstance(value, dict) else None
 
 
@@ -165,14 +170,10 @@ def chunks(message: Message | None) -> Iterator[dict[str, Any]]:
 
 
 def parse_reply(message: Message | None) -> Reply:
-    """The reply in these bytes; an empty one where there are none. It is shared by all who ask: do not change it."""
-    return Reply() if message is None else _reply(message.body)
-
-
-@lru_cache(maxsize=_REMEMBERED)
-def _reply(body: str) -> Reply:
+    """The reply in these bytes; an empty one where there are none."""
     reply = Reply()
-    message = Message(headers={}, body=body)
+    if message is None:
+        return reply
     documents = chunks(message) if is_stream(message) else filter(None, [document(message)])
     for part in documents:
         if reply.id is None:
@@ -202,6 +203,9 @@ def same_json(one: str, other: str) -> bool:
 def identical(one: Any, other: Any) -> bool:
     """Equal in value and kind: unlike ``==`` it tells 1 from 1.0 and from True, and holds NaN equal to itself."""
     if isinstance(one, list | tuple) and isinstance(other, list | tuple):
+        kinds = list(map(type, one))
+        if _EXACT.issuperset(kinds):  # ids: as many as a prompt is long
+            return kinds == list(map(type, other)) and list(one) == list(other)
         return len(one) == len(other) and all(map(identical, one, other))
     if isinstance(one, dict) and isinstance(other, dict):
         return one.keys() == other.keys() and all(identical(value, other[key]) for key, value in one.items())

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from itertools import pairwise
 
 from pytest_harness.contract.chat_wire import conversation, line
+from pytest_harness.contract.memo import once_per_evidence
 from pytest_harness.contract.model import Fault, NotExercised, check
 from pytest_harness.contract.tokens import answered
 from pytest_harness.evidence.model import Call, Evidence
@@ -72,7 +73,8 @@ def every_sampled_token_counts_once(evidence: Evidence) -> Iterator[Fault]:
     """Turns that the graph sets aside by rule (no usable logprobs, not delivered, retried) are not counted."""
     graph, _ = _graph(evidence)
     counted: Counter[int] = Counter()
-    for row in training_rows(graph):
+    rows = training_rows(graph)
+    for row in rows:
         for call in row.calls:
             node = graph.by_call[call]
             span = slice(len(node.prompt), len(node.prompt) + len(node.sampled))
@@ -84,13 +86,18 @@ def every_sampled_token_counts_once(evidence: Evidence) -> Iterator[Fault]:
         if counted[turn.call.index] != sampled:
             seen = f"{counted[turn.call.index]} in the training rows"
             yield Fault(turn.call.index, f"{sampled} sampled tokens with weight", seen, f"{line(turn.call)}, samples")
-    total, weight = sum(counted.values()), sum(sum(row.mask) for row in training_rows(graph))
+    total, weight = sum(counted.values()), sum(sum(row.mask) for row in rows)
     if total != weight:
         yield Fault(None, f"{total} tokens with weight", f"{weight}", "the training rows of calls.ndjson")
 
 
+@once_per_evidence
+def _built(evidence: Evidence) -> Graph:
+    return build(evidence.calls)
+
+
 def _graph(evidence: Evidence) -> tuple[Graph, dict[int, Call]]:
-    graph = build(evidence.calls)
+    graph = _built(evidence)
     if not graph.turns:
         raise NotExercised("no answered call carries ids")
     return graph, {call.index: call for call in evidence.calls}

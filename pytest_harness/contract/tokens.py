@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from pytest_harness.contract.chat_wire import Turn, document, first_difference, identical, line, short, turns
+from pytest_harness.contract.chat_wire import Turn, first_difference, identical, line, short, turns
 from pytest_harness.contract.model import Fault, NotExercised, check
 from pytest_harness.evidence.model import Call, Evidence
 
@@ -59,6 +59,8 @@ def an_id_is_a_whole_number(evidence: Evidence) -> Iterator[Fault]:
     if not lists:
         raise NotExercised("no call carries ids")
     for call, where, ids in lists:
+        if set(map(type, ids)) <= {int} and min(ids, default=0) >= 0:
+            continue
         for position, value in enumerate(ids):
             if type(value) is not int or value < 0:
                 yield Fault(call.index, "integers that are not negative", f"{value!r} at position {position}", f"{line(call)}, {where}")
@@ -84,7 +86,8 @@ def usage_agrees_with_the_ids(evidence: Evidence) -> Iterator[Fault]:
 @check("TOK-005")
 def the_engine_is_asked_for_ids_and_logprobs(evidence: Evidence) -> Iterator[Fault]:
     """Whatever the harness asked for."""
-    for call, body in forwarded(evidence):
+    for turn in answered(evidence):
+        call, body = turn.call, turn.forwarded
         for name in ("return_token_ids", "logprobs"):
             if body.get(name) is not True:
                 yield Fault(call.index, f"{name} true", repr(body.get(name)), f"{line(call)}, forwarded.body {name}")
@@ -93,7 +96,8 @@ def the_engine_is_asked_for_ids_and_logprobs(evidence: Evidence) -> Iterator[Fau
 @check("TOK-006")
 def the_served_model_is_named(evidence: Evidence) -> Iterator[Fault]:
     """The manifest says which model is served."""
-    for call, body in forwarded(evidence):
+    for turn in answered(evidence):
+        call, body = turn.call, turn.forwarded
         if body.get("model") != evidence.manifest.model:
             yield Fault(call.index, evidence.manifest.model, repr(body.get("model")), f"{line(call)}, forwarded.body model")
 
@@ -101,7 +105,8 @@ def the_served_model_is_named(evidence: Evidence) -> Iterator[Fault]:
 @check("TOK-007")
 def nothing_distorts_the_prompt_unseen(evidence: Evidence) -> Iterator[Fault]:
     """A field that is null or false does nothing."""
-    for call, body in forwarded(evidence):
+    for turn in answered(evidence):
+        call, body = turn.call, turn.forwarded
         for name in DISTORTING:
             if body.get(name) is not None and body[name] is not False:
                 yield Fault(call.index, f"no {name}", short(body[name]), f"{line(call)}, forwarded.body {name}")
@@ -110,14 +115,14 @@ def nothing_distorts_the_prompt_unseen(evidence: Evidence) -> Iterator[Fault]:
 @check("TOK-008")
 def messages_and_tools_reach_the_engine_unchanged(evidence: Evidence) -> Iterator[Fault]:
     """As JSON values: the order of keys and the spaces are free."""
-    for call, body in forwarded(evidence):
-        sent = document(call.received) or {}
+    for turn in answered(evidence):
+        call, body = turn.call, turn.forwarded
         for name in ("messages", "tools"):
-            if not identical(sent.get(name), body.get(name)):
+            if not identical(turn.request.get(name), body.get(name)):
                 yield Fault(
                     call.index,
                     f"the {name} that the harness sent",
-                    _difference(sent.get(name), body.get(name)),
+                    _difference(turn.request.get(name), body.get(name)),
                     f"{line(call)}, forwarded.body {name}",
                 )
 
@@ -128,11 +133,6 @@ def answered(evidence: Evidence) -> tuple[Turn, ...]:
     if not found:
         raise NotExercised("no model call was answered")
     return found
-
-
-def forwarded(evidence: Evidence) -> tuple[tuple[Call, dict[str, Any]], ...]:
-    """The turns with the body that was sent to the engine."""
-    return tuple((turn.call, document(turn.call.forwarded) or {}) for turn in answered(evidence))
 
 
 def prompt_length(call: Call) -> int | None:
