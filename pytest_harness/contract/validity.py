@@ -32,6 +32,8 @@ _SURROUNDINGS = frozenset(
     }
 )
 _VERIFIER = frozenset({"RewardFileNotFoundError", "RewardFileEmptyError", "VerifierOutputParseError", "VerifierTimeoutError"})
+_BROKEN_ENGINE = frozenset({"malformed_upstream", "cut_upstream", "unreachable_upstream"})
+"""An error that the engine answers with may be the request's fault; these never are."""
 _OUR_ENGINES = frozenset({"scripted", "vllm"})
 
 
@@ -52,9 +54,9 @@ def validity(evidence: Evidence) -> Validity:
     for exception in (ending.exception_type, trial_exception(evidence)):
         if exception in _SURROUNDINGS:
             return Validity(False, "surroundings", f"the trial ended with {exception}")
-    without_call = _without_call(evidence)
-    if without_call is not None:
-        return without_call
+    fault = _without_call(evidence) or _broken_call(evidence)
+    if fault is not None:
+        return fault
     if trial_exception(evidence) in _VERIFIER and evidence.manifest.scenario.reward is not None:
         return Validity(False, "surroundings", f"the verifier gave no verdict: {trial_exception(evidence)}")
     return Validity(True)
@@ -69,8 +71,22 @@ def _without_call(evidence: Evidence) -> Validity | None:
     unanswered = [outcome for outcome in outcomes if outcome != "refused"]
     if not unanswered:
         return Validity(False, "ourselves", "every call was refused by our proxy: the seam's row sends it a wrong key or route")
-    blame: Blame = "ourselves" if evidence.manifest.engine in _OUR_ENGINES else "surroundings"
-    return Validity(False, blame, f"the engine answered no call: {unanswered[0]}")
+    return Validity(False, _engine_blame(evidence), f"the engine answered no call: {unanswered[0]}")
+
+
+def _broken_call(evidence: Evidence) -> Validity | None:
+    """A fault of the proxy, or one of the engine over which the agent stumbled, is not held against the agent."""
+    for call in evidence.calls:
+        if call.outcome == "proxy_error":
+            return Validity(False, "ourselves", f"the proxy failed in call {call.index}: {call.error}")
+        if call.outcome in _BROKEN_ENGINE and trial_exception(evidence) is not None and trial_exception(evidence) not in _VERIFIER:
+            reason = f"the engine failed in call {call.index} ({call.outcome}) and the trial ended with {trial_exception(evidence)}"
+            return Validity(False, _engine_blame(evidence), reason)
+    return None
+
+
+def _engine_blame(evidence: Evidence) -> Blame:
+    return "ourselves" if evidence.manifest.engine in _OUR_ENGINES else "surroundings"
 
 
 def reward(evidence: Evidence) -> float | None:

@@ -45,6 +45,29 @@ def test_one_answered_call_among_failed_ones_makes_the_rollout_valid(healthy):
     assert validity(replace(evidence, calls=(*evidence.calls[:-1], healthy.pi().calls[-1]))).valid
 
 
+def with_first_call(evidence, outcome):
+    return replace(evidence, calls=(evidence.calls[0].model_copy(update={"outcome": outcome, "error": "why"}), *evidence.calls[1:]))
+
+
+def test_a_fault_of_the_proxy_is_never_held_against_the_harness(healthy):
+    assert validity(with_first_call(healthy.pi(), "proxy_error")) == Validity(False, "ourselves", "the proxy failed in call 0: why")
+
+
+@pytest.mark.parametrize(("engine", "blame"), [("scripted", "ourselves"), ("elsewhere", "surroundings")])
+def test_an_agent_that_stumbled_over_a_broken_engine_is_not_to_blame(healthy, engine, blame):
+    evidence = with_exception(with_first_call(healthy.pi(engine=engine), "cut_upstream"), "AgentTimeoutError")
+    assert (validity(evidence).valid, validity(evidence).blame) == (False, blame)
+
+
+def test_an_agent_that_recovered_from_a_broken_engine_counts(healthy):
+    assert validity(with_first_call(healthy.pi(), "cut_upstream")).valid
+    assert validity(with_first_call(healthy.pi(graded=False), "cut_upstream")).valid
+
+
+def test_an_agent_that_stumbled_over_an_error_of_the_engine_counts(healthy):
+    assert validity(with_exception(with_first_call(healthy.pi(), "upstream_error"), "NonZeroAgentExitCodeError")).valid
+
+
 @pytest.mark.parametrize("name", ["EnvironmentStartTimeoutError", "AgentSetupTimeoutError", "HealthcheckError", "CancelledError"])
 def test_a_sandbox_that_fails_is_the_surroundings(healthy, name):
     found = validity(with_exception(healthy.pi(), name))
