@@ -15,7 +15,7 @@ from pytest_harness import __version__
 from pytest_harness.evidence import EvidenceError, find_evidence, read_evidence
 from pytest_harness.provision import ProvisionError
 from pytest_harness.requirements import RequirementsError, catalogue_versions, load_catalogue
-from pytest_harness.scenarios import ScenarioError, load_scenarios
+from pytest_harness.scenarios import ScenarioError, ScenarioTable
 from pytest_harness.seams import SeamError, SeamTable
 from pytest_harness.seams.template import new_seam_text
 
@@ -68,7 +68,7 @@ def info(seams: Seams = None) -> None:
         )
     console.print(f"harness-conformance {__version__}", highlight=False)
     console.print(rows)
-    console.print(f"scenarios: {', '.join(load_scenarios())}", highlight=False)
+    console.print(f"scenarios: {', '.join(ScenarioTable.load())}", highlight=False)
     for version in catalogue_versions():
         console.print(f"requirement set {version}: {len(load_catalogue(version))} requirements", highlight=False)
     console.print(f"saboteurs: {', '.join(saboteurs.names())}", highlight=False)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import difflib
 import math
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -60,31 +60,40 @@ class Scenario:
         return ScenarioFacts(name=self.name, steps=len(self.steps), shell_commands=commands, reward=self.reward)
 
 
-def load_scenarios(*folders: Path) -> dict[str, Scenario]:
-    """All scenarios of ``folders``, by name in alphabetical order; without folders the bundled ones.
+class ScenarioTable:
+    """All scenarios by name, in the order of their names."""
 
-    Raises ScenarioError for a file that is not a scenario, for a folder without any, and for a name that is there twice.
-    """
-    scenarios: dict[str, Scenario] = {}
-    for folder in folders or (resource("fixtures", "scenarios"),):
-        paths = sorted(folder.glob("*.toml"))
-        if not paths:
-            raise ScenarioError(f"{folder} has no scenarios; it must be a folder with a .toml file for each")
-        for path in paths:
-            if path.stem in scenarios:
-                raise ScenarioError(f"{path}: there is another scenario {path.stem!r} in {folders}; rename one of the files")
-            scenarios[path.stem] = _read(path)
-    return dict(sorted(scenarios.items()))
+    def __init__(self, scenarios: Mapping[str, Scenario]) -> None:
+        self._scenarios = dict(sorted(scenarios.items()))
 
+    @classmethod
+    def load(cls, *folders: Path) -> ScenarioTable:
+        """Read the bundled scenarios, then those of ``folders``; a later one replaces an earlier one of the same name.
 
-def scenario(name: str, *folders: Path) -> Scenario:
-    """The scenario of this name. Raises ScenarioError with the nearest names if there is none."""
-    scenarios = load_scenarios(*folders)
-    if name in scenarios:
-        return scenarios[name]
-    near = difflib.get_close_matches(name, scenarios)
-    hint = f"did you mean {' or '.join(near)}?" if near else f"there are {', '.join(scenarios)}"
-    raise ScenarioError(f"there is no scenario {name!r}; {hint}")
+        Raises ScenarioError for a file that is not a scenario, and for a folder without any.
+        """
+        scenarios: dict[str, Scenario] = {}
+        for folder in (resource("fixtures", "scenarios"), *folders):
+            paths = sorted(folder.glob("*.toml"))
+            if not paths:
+                raise ScenarioError(f"{folder} has no scenarios; it must be a folder with a .toml file for each")
+            scenarios |= {path.stem: _read(path) for path in paths}
+        return cls(scenarios)
+
+    def __getitem__(self, name: str) -> Scenario:
+        """The scenario of this name. Raises ScenarioError with the nearest names if there is none."""
+        try:
+            return self._scenarios[name]
+        except KeyError:
+            near = difflib.get_close_matches(name, self._scenarios)
+            hint = f"did you mean {' or '.join(near)}?" if near else f"there are {', '.join(self._scenarios)}"
+            raise ScenarioError(f"there is no scenario {name!r}; {hint}") from None
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._scenarios)
+
+    def __len__(self) -> int:
+        return len(self._scenarios)
 
 
 def _read(path: Path) -> Scenario:

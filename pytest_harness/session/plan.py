@@ -16,7 +16,7 @@ from pytest_harness.evidence import Evidence, EvidenceError, SeamFacts, find_evi
 from pytest_harness.requirements import Catalogue, Requirement, RequirementsError, load_catalogue
 from pytest_harness.rollouts.pool import RolloutPool
 from pytest_harness.rollouts.spec import RolloutSpec
-from pytest_harness.scenarios import ScenarioError, load_scenarios
+from pytest_harness.scenarios import ScenarioError, ScenarioTable
 from pytest_harness.seams import Seam, SeamError, SeamTable
 
 SANDBOXES = ("local",)
@@ -111,8 +111,7 @@ def _reading(folder: Path, evidence: Evidence) -> Callable[[], tuple[Path, Evide
 
 def _live(config: pytest.Config, run_id: str, catalogue: Catalogue) -> Plan:
     table = SeamTable.load(*config.getoption("harness_seams"))
-    extra: list[Path] = config.getoption("harness_scenarios")
-    scenarios = load_scenarios() | (load_scenarios(*extra) if extra else {})
+    scenarios = ScenarioTable.load(*config.getoption("harness_scenarios"))
     names: list[str] = config.getoption("harness_harness")
     seams: dict[str, Seam] = {}
     for name in names:

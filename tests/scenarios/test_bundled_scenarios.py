@@ -10,9 +10,9 @@ from harbor.models.task.config import TaskConfig
 from harbor.models.task.task import Task
 
 from pytest_harness.resources import resource
-from pytest_harness.scenarios import load_scenarios, scenario
+from pytest_harness.scenarios import ScenarioTable
 
-SCENARIOS = load_scenarios()
+SCENARIOS = ScenarioTable.load()
 TASKS = sorted(path for path in resource("fixtures", "tasks").iterdir() if path.is_dir())
 
 
@@ -38,19 +38,19 @@ def root(tmp_path):
 
 def test_the_five_scenarios_are_there():
     assert list(SCENARIOS) == ["edit_file", "explore", "no_verdict", "parallel_calls", "wrong_answer"]
-    assert {name: each.reward for name, each in SCENARIOS.items()} == {
+    assert {name: SCENARIOS[name].reward for name in SCENARIOS} == {
         "edit_file": 1.0,
         "explore": 1.0,
         "no_verdict": None,
         "parallel_calls": 1.0,
         "wrong_answer": 0.0,
     }
-    assert {each.task for each in SCENARIOS.values()} == set(TASKS)
-    assert scenario("explore").facts.steps == 4
-    assert len(scenario("parallel_calls").steps[0].shell) == 2
+    assert {SCENARIOS[name].task for name in SCENARIOS} == set(TASKS)
+    assert SCENARIOS["explore"].facts.steps == 4
+    assert len(SCENARIOS["parallel_calls"].steps[0].shell) == 2
 
 
-@pytest.mark.parametrize("name", SCENARIOS)
+@pytest.mark.parametrize("name", list(SCENARIOS))
 def test_the_script_earns_the_reward_that_the_scenario_declares(name, root):
     each = SCENARIOS[name]
     for step in each.steps:
@@ -59,7 +59,7 @@ def test_the_script_earns_the_reward_that_the_scenario_declares(name, root):
     assert verify(each.task, root) == each.reward
 
 
-@pytest.mark.parametrize("name", SCENARIOS)
+@pytest.mark.parametrize("name", list(SCENARIOS))
 def test_only_the_first_command_of_explore_fails(name, root):
     codes = [
         subprocess.run(["sh", "-c", command], cwd=root / "app", check=False, capture_output=True).returncode

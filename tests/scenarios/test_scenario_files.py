@@ -3,7 +3,7 @@
 import pytest
 
 from pytest_harness.evidence import ScenarioFacts
-from pytest_harness.scenarios import ScenarioError, load_scenarios, scenario
+from pytest_harness.scenarios import ScenarioError, ScenarioTable
 
 GOOD = """
 title = "A title"
@@ -30,14 +30,14 @@ def write(tmp_path):
 
 
 def test_a_scenario_is_what_its_file_says(write):
-    mine = scenario("mine", write(GOOD))
+    mine = ScenarioTable.load(write(GOOD))["mine"]
     assert mine.script == (("Look.", ("ls", "pwd")), ("Done.", ()))
     assert mine.facts == ScenarioFacts(name="mine", steps=2, shell_commands=(("ls", "pwd"), ()), reward=1.0)
 
 
 def test_no_reward_is_not_a_reward_of_zero(write):
-    assert scenario("mine", write(GOOD.replace("reward = 1", 'reward = "none"'))).reward is None
-    assert scenario("mine", write(GOOD.replace("reward = 1", "reward = 0"))).reward == 0.0
+    assert ScenarioTable.load(write(GOOD.replace("reward = 1", 'reward = "none"')))["mine"].reward is None
+    assert ScenarioTable.load(write(GOOD.replace("reward = 1", "reward = 0")))["mine"].reward == 0.0
 
 
 @pytest.mark.parametrize(
@@ -61,21 +61,23 @@ def test_no_reward_is_not_a_reward_of_zero(write):
 def test_a_fault_in_a_file_is_told_with_file_and_key(write, old, new, said):
     folder = write(GOOD.replace(old, new))
     with pytest.raises(ScenarioError) as error:
-        load_scenarios(folder)
+        ScenarioTable.load(folder)
     assert str(folder / "mine.toml") in str(error.value)
     assert said in str(error.value)
 
 
 def test_an_unknown_name_gives_the_nearest_one():
     with pytest.raises(ScenarioError, match="no scenario 'edit_fil'; did you mean edit_file"):
-        scenario("edit_fil")
+        ScenarioTable.load()["edit_fil"]
     with pytest.raises(ScenarioError, match="there are edit_file, explore"):
-        scenario("zzz")
+        ScenarioTable.load()["zzz"]
 
 
-def test_a_name_that_is_there_twice_and_an_empty_folder_are_refused(write, tmp_path):
-    folder = write(GOOD)
-    with pytest.raises(ScenarioError, match="another scenario 'mine'"):
-        load_scenarios(folder, folder)
+def test_a_scenario_of_ones_own_replaces_the_bundled_one_of_its_name(write):
+    assert ScenarioTable.load(write(GOOD, "edit_file"))["edit_file"].title == "A title"
+    assert "mine" not in list(ScenarioTable.load())
+
+
+def test_a_folder_without_scenarios_is_refused(tmp_path):
     with pytest.raises(ScenarioError, match="has no scenarios"):
-        load_scenarios(tmp_path / "nowhere")
+        ScenarioTable.load(tmp_path / "nowhere")

@@ -1,0 +1,77 @@
+"""What cannot be run is said in one sentence, with pytest's exit code for wrong usage, before anything starts."""
+
+from __future__ import annotations
+
+import pytest
+
+SEAM = """
+name = "absent"
+title = "A harness that is not there"
+homepage = "https://example.org"
+dialect = "chat"
+streams = false
+scenarios = ["edit_file"]
+trajectory = "none"
+[install]
+kind = "preinstalled"
+path = "nowhere"
+version = "1"
+commands = { absent = "absent" }
+[agent]
+command = "absent {instruction}"
+[shell]
+tool = "bash"
+"""
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["--harness=nonsense"], "there is no harness 'nonsense'; known: "),
+        (["--harness=mini-swe-agnet"], "did you mean mini-swe-agent?"),
+        (["--harness=pi", "--scenario=edit_fiel"], "there is no scenario 'edit_fiel'; did you mean edit_file?"),
+        (["--harness=pi", "--sandbox=cloud"], "--sandbox 'cloud' is not known to this version; known: local"),
+        (["--harness=pi", "--engine=brain"], "--engine 'brain' is not known to this version; known: scripted"),
+        (["--harness=pi", "--attempts=0"], "--attempts 0: at least 1 is needed"),
+        (["--harness=pi", "--attempts=many"], "invalid int value: 'many'"),
+        (["--harness=pi", "--requirements=1999.01"], "there is no requirement set '1999.01'"),
+        (["--harness=pi", "--seams=nowhere"], "nowhere: no such folder found"),
+        (["--harness=pi@"], "'pi@' ends in @"),
+        (["--harness=pi@1.6.0", "--harness=pi@1.5.0"], "--harness names pi in two versions"),
+        (["--harness=pi", "--sabotage=nan_logprb"], "did you mean nan_logprob or "),
+        (["--replay=nowhere"], "--replay nowhere: there is no such folder"),
+        (["--replay=."], "no evidence was found there"),
+    ],
+)
+def test_a_wrong_option_is_one_sentence(tmp_path, run_pytest, arguments, sentence):
+    done = run_pytest(tmp_path, *arguments)
+    assert done.returncode == 4
+    assert sentence in done.stderr
+    assert "Traceback" not in done.stdout + done.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_missing_prerequisite_of_a_named_harness_ends_the_run(tmp_path, run_pytest):
+    (tmp_path / "seams").mkdir()
+    (tmp_path / "seams" / "absent.toml").write_text(SEAM)
+    done = run_pytest(tmp_path, "--harness=absent", "--seams=seams")
+    assert done.returncode == 4
+    assert "there is no folder" in done.stderr
+    assert "Traceback" not in done.stdout + done.stderr
+
+
+def test_a_broken_row_is_named_with_file_and_key(tmp_path, run_pytest):
+    (tmp_path / "seams").mkdir()
+    (tmp_path / "seams" / "absent.toml").write_text(SEAM.replace("streams = false", 'streams = "sometimes"'))
+    done = run_pytest(tmp_path, "--harness=absent", "--seams=seams")
+    assert done.returncode == 4
+    assert "seams/absent.toml: streams:" in done.stderr
+
+
+def test_torn_evidence_is_named(tmp_path, run_pytest):
+    folder = tmp_path / "pi" / "local" / "scripted" / "edit_file" / "1"
+    folder.mkdir(parents=True)
+    (folder / "manifest.json").write_text("{")
+    done = run_pytest(tmp_path, "--replay=.")
+    assert done.returncode == 4
+    assert "manifest.json is not JSON" in done.stderr

