@@ -224,6 +224,8 @@ def _missing(valid: list[Rollout], musts: list[RequirementVerdict]) -> list[str]
         few = {scenario: count for scenario in declared if (count := _attempts(on_engine, scenario)) < ATTEMPTS}
         if few:
             counted = ", ".join(f"{scenario} {count}" for scenario, count in few.items())
+            if len(few) == len(declared) and len(set(few.values())) == 1:
+                counted = f"{few[declared[0]]} of each"
             missing.append(f"{ATTEMPTS} attempts of each scenario on {engine} (so far {counted})")
         missing += _not_exercised(engine, on_engine, musts)
     return missing

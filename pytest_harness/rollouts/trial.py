@@ -51,7 +51,7 @@ def agent_config(agent: RenderedAgent, *, harness: str, harness_version: str) ->
 def local_sandbox(installed: Installed, *, gate: str, files: Mapping[str, str]) -> EnvironmentConfig:
     """Harbor's configuration of the local sandbox with the harness in it, read-only."""
     mounts: list[ServiceVolumeConfig] = [
-        {"type": "bind", "source": str(mount.source), "target": str(mount.target), "read_only": True} for mount in installed.mounts
+        {"type": "bind", "source": str(mount.source), "target": mount.target, "read_only": True} for mount in installed.mounts
     ]
     return EnvironmentConfig(
         import_path=LOCAL_SANDBOX, mounts=mounts, kwargs={"gate": gate, "shims": dict(installed.shims), "files": dict(files)}

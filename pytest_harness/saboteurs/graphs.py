@@ -63,8 +63,9 @@ def retried_after_delivery(evidence: Evidence) -> Evidence:
         document["final_metrics"]["total_completion_tokens"] += completion
 
     def context(document: Json) -> None:
-        document["agent_result"]["n_input_tokens"] += prompt
-        document["agent_result"]["n_output_tokens"] += completion
+        for name, tokens in (("n_input_tokens", prompt), ("n_output_tokens", completion)):
+            if document["agent_result"][name] is not None:  # not every harness tells Harbor its tokens
+                document["agent_result"][name] += tokens
 
     logged = edit_file(edit_file(evidence, TRAJECTORY, count), RESULT, context)
     return replace(logged, calls=(*evidence.calls, again))

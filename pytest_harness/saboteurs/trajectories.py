@@ -93,6 +93,8 @@ def wrong_context_tokens(evidence: Evidence) -> Evidence:
     """The agent's context lost the output of one call."""
 
     def less(document: Json) -> None:
+        if document["agent_result"]["n_output_tokens"] is None:
+            raise NothingToSabotage("Harbor was told no tokens")
         document["agent_result"]["n_output_tokens"] -= 1
 
     return edit_file(evidence, RESULT, less)

@@ -14,7 +14,10 @@ from pathlib import Path, PurePosixPath
 
 HOME = "/root"
 HOSTNAME = "sandbox"
-SHIMS = "/opt/harness-conformance/bin"
+OURS = "/opt/harness-conformance"
+"""Where a sandbox keeps what is not the task's: the same path on every machine, for a harness may tell it to the model."""
+
+SHIMS = f"{OURS}/bin"
 PATH = f"{SHIMS}:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 # One argument of bubblewrap: a word, a host path (made reachable by the keeper), or the content of a file (given as a descriptor).

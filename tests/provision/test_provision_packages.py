@@ -7,16 +7,18 @@ import http.server
 import io
 import json
 import os
-import subprocess
 import tarfile
+import tempfile
 import threading
 import zipfile
 from pathlib import Path
 
 import pytest
 
-from pytest_harness.provision import Cache, ProvisionError, find_installed, provision
+from pytest_harness.provision import Cache, Installed, ProvisionError, find_installed, provision
 from pytest_harness.provision.node import obtain_node
+from pytest_harness.sandboxes.bubblewrap import Sandbox
+from pytest_harness.sandboxes.layout import SHIMS, Layout
 from pytest_harness.seams import AgentTable, Install, NpmInstall, PypiInstall, Seam, SeamTable
 
 NODE = SeamTable.load()["pi"].install.node
@@ -35,12 +37,14 @@ def seam(install: Install) -> Seam:
     )
 
 
-def run_shim(text: str, folder: Path, *arguments: str) -> str:
-    path = folder / "shim"
-    path.write_text(text)
-    path.chmod(0o755)
-    done = subprocess.run([path, *arguments], capture_output=True, text=True, check=True, env={"PATH": "/usr/bin:/bin"})
-    return done.stdout.strip()
+def run_command(installed: Installed, command: str, *arguments: str) -> str:
+    """What a command of the harness prints in a sandbox that has nothing but its mounts and shims."""
+    layout = Layout(mounts=installed.mounts, shims=installed.shims)
+    with tempfile.TemporaryFile() as printed, Sandbox.start(layout=layout) as sandbox:
+        process = sandbox.spawn([f"{SHIMS}/{command}", *arguments], stdout=printed)
+        assert process.wait() == 0
+        printed.seek(0)
+        return printed.read().decode().strip()
 
 
 def wheel(folder: Path, version: str, body: str = "") -> None:
@@ -82,10 +86,10 @@ def test_a_pypi_package_runs_from_its_shim_in_its_own_environment(tmp_path, whee
     assert find_installed(pypi("1.0"), tmp_path / "cache") is None
     installed = provision(pypi("1.0"), tmp_path / "cache", said.append)
     assert (installed.name, installed.asked, installed.version) == ("mine", "1.0", "1.0")
-    assert run_shim(installed.shims["mine"], tmp_path, "a b", "c") == "1.0 a b c"
+    assert run_command(installed, "mine", "a b", "c") == "1.0 a b c"
     assert said[0] == "installing mine 1.0"
     assert find_installed(pypi("1.0"), tmp_path / "cache") == installed
-    assert all(mount.source == mount.target and mount.source.is_absolute() for mount in installed.mounts)
+    assert all(str(mount.source) == mount.target and mount.source.is_absolute() for mount in installed.mounts)
     assert installed.mounts[0].source.is_relative_to(tmp_path / "cache")
 
 
@@ -96,7 +100,7 @@ def test_a_venv_is_compiled_since_a_read_only_mount_cannot_gain_bytecode(tmp_pat
 
 def test_every_link_of_the_python_that_runs_it_lies_in_a_mount_or_in_the_system(tmp_path, wheels):
     installed = provision(pypi("1.0"), tmp_path / "cache")
-    visible = [*(mount.target for mount in installed.mounts), Path("/usr")]
+    visible = [*(Path(mount.target) for mount in installed.mounts), Path("/usr")]
     link = installed.mounts[0].source / "venv" / "bin" / "python"
     while True:
         assert any(link.is_relative_to(folder) for folder in visible), link
@@ -213,7 +217,7 @@ def npm(version: str, **over: object) -> Seam:
 def test_an_npm_package_runs_from_its_shim_with_the_pinned_node_and_none_in_path(tmp_path, registry, cache):
     installed = provision(npm("1.0.0"), cache)
     assert (installed.name, installed.asked, installed.version) == ("mine", "1.0.0", "1.0.0")
-    assert run_shim(installed.shims["mine"], tmp_path, "a b", "c") == f"1.0.0 v{NODE} a b c"
+    assert run_command(installed, "mine", "a b", "c") == f"1.0.0 v{NODE} a b c"
     assert find_installed(npm("1.0.0"), cache) == installed
     tree, node = (mount.source for mount in installed.mounts)
     assert (tree / "node_modules" / "@me" / "mine" / "cli.js").is_file()

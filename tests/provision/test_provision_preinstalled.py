@@ -42,7 +42,7 @@ def seam(folder, old="", new="") -> Seam:
 
 def test_a_path_relative_to_the_row_is_mounted_at_its_own_place_and_run_by_its_shim(folder):
     installed = provision(seam(folder))
-    assert [mount.target for mount in installed.mounts] == [folder / "agent"]
+    assert [mount.target for mount in installed.mounts] == [str(folder / "agent")]
     assert (installed.asked, installed.version) == ("0.3", "0.3")
     shim = folder / "shim"
     shim.write_text(installed.shims["mine"])
@@ -52,7 +52,7 @@ def test_a_path_relative_to_the_row_is_mounted_at_its_own_place_and_run_by_its_s
 
 def test_further_folders_are_mounted_too(folder):
     installed = provision(seam(folder, 'version = "0.3"', 'version = "0.3"\nmounts = ["/opt/python"]'))
-    assert [str(mount.target) for mount in installed.mounts] == [str(folder / "agent"), "/opt/python"]
+    assert [mount.target for mount in installed.mounts] == [str(folder / "agent"), "/opt/python"]
 
 
 def test_a_command_tells_the_version(folder):

@@ -80,7 +80,7 @@ def test_the_scripted_engine_alone_is_not_enough_and_the_verdict_says_so(rollout
 
 def test_too_few_attempts_are_not_enough(rollouts):
     found = verdict(rollouts(attempts=2))
-    missing = "3 attempts of each scenario on {} (so far edit_file 2, no_verdict 2)"
+    missing = "3 attempts of each scenario on {} (so far 2 of each)"
     assert found.label == f"untested: {missing.format('scripted')}; {missing.format('vllm')}"
 
 
