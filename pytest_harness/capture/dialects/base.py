@@ -16,6 +16,9 @@ from typing import Any, Literal, Protocol
 from pytest_harness.evidence import Dialect as DialectName
 
 RouteKind = Literal["call", "count", "models", "model", "probe"]
+Framing = Literal["sse", "json"]
+QUERY = ":query"
+"""Under this name, which no header can have, the headers given to ``route`` carry the request's raw query string."""
 
 
 class RefusalError(Exception):
@@ -36,6 +39,9 @@ class Route:
     """The model named in the path, where the dialect names it there."""
     streamed: bool | None = None
     """Whether a stream is asked for, where the dialect says it in the path; None where the body says it."""
+    framing: Framing = "sse"
+    """What a stream is: ``text/event-stream``, or ``json``: one ``application/json`` array that grows (Gemini without ``alt=sse``), in
+    which a keep-alive is white space instead of a comment."""
 
 
 @dataclass(frozen=True)
@@ -83,7 +89,10 @@ class Dialect(Protocol):
     name: DialectName
 
     def route(self, method: str, path: str, headers: Mapping[str, str]) -> Route | None:
-        """What this path asks for, None if it is none of this dialect's. ``path`` has no query; header names are lower-case."""
+        """What this path asks for, None if it is none of this dialect's.
+
+        ``path`` has no query and may be percent-encoded; header names are lower-case, and ``QUERY`` is among them where there is a query.
+        """
         ...
 
     def prepare(self, body: bytes, route: Route, *, created: float) -> tuple[Prepared, Reply]:
