@@ -71,13 +71,18 @@ class ConformanceSession:
             return
         if "harness_requirement" in metafunc.fixturenames:
             parameters = [
-                pytest.param(attempt, requirement, id=f"{attempt.id}-{requirement.id}", marks=_group(attempt))
+                pytest.param(attempt, requirement, id=f"{attempt.id}-{requirement.id}", marks=self._group(attempt))
                 for attempt in self.plan.attempts
                 for requirement in self.plan.requirements(attempt)
             ]
             metafunc.parametrize(("harness_attempt", "harness_requirement"), parameters)
         else:
-            metafunc.parametrize("harness_attempt", [pytest.param(each, id=each.id, marks=_group(each)) for each in self.plan.attempts])
+            single = [pytest.param(attempt, id=attempt.id, marks=self._group(attempt)) for attempt in self.plan.attempts]
+            metafunc.parametrize("harness_attempt", single)
+
+    def _group(self, attempt: Attempt) -> list[pytest.MarkDecorator]:
+        """Keeps the tests of an attempt on one xdist worker. Without xdist the mark is unknown, and a host may be strict about those."""
+        return [pytest.mark.xdist_group(attempt.id)] if self.config.pluginmanager.hasplugin("xdist") else []
 
     # -- running ----------------------------------------------------------------------------------------------------------
 
@@ -135,7 +140,3 @@ class ConformanceSession:
         terminalreporter.section("harness conformance")
         writer.write("".join(f"{line.rstrip()}\n" for line in captured.get().splitlines()))
         terminalreporter.write_line(f"report: {shown(self.report_path)}")
-
-
-def _group(attempt: Attempt) -> list[pytest.MarkDecorator]:
-    return [pytest.mark.xdist_group(attempt.id)]

@@ -90,18 +90,19 @@ def _sabotage(config: pytest.Config) -> str | None:
 def _stored(config: pytest.Config, root: Path) -> tuple[Attempt, ...]:
     if not root.is_dir():
         raise pytest.UsageError(f"--replay {root}: there is no such folder; name one that holds evidence, such as .harness/evidence")
-    wanted: list[str] = config.getoption("harness_harness")
+    wanted = {name: config.getoption(f"harness_{name}") for name in ("harness", "sandbox", "scenario")}
     attempts: dict[str, Attempt] = {}
     for folder in find_evidence(root):
         evidence = read_evidence(folder)
         manifest = evidence.manifest
-        if wanted and "all" not in wanted and manifest.harness not in wanted:
+        seen = {"harness": manifest.harness, "sandbox": manifest.sandbox, "scenario": manifest.scenario.name}
+        if any(names and "all" not in names and seen[what] not in names for what, names in wanted.items()):
             continue
         name = evidence.name if evidence.name not in attempts else f"{evidence.name}-on-{manifest.engine}"
         attempts[name] = Attempt(name, manifest.seam, manifest.engine, _reading(folder, evidence))
     if not attempts:
-        of = f" of {', '.join(wanted)}" if wanted else ""
-        raise pytest.UsageError(f"--replay {root}: no evidence{of} was found there; run pytest --harness=NAME first")
+        of = " and ".join(f"{what} {', '.join(names)}" for what, names in wanted.items() if names)
+        raise pytest.UsageError(f"--replay {root}: no evidence{f' of {of}' if of else ''} was found there; run pytest --harness=NAME first")
     return tuple(attempts.values())
 
 

@@ -130,6 +130,19 @@ def test_a_replay_needs_neither_engine_nor_proxy_nor_harness(ran, tmp_path, run_
     assert {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()} == before
 
 
+def test_a_strict_host_without_xdist_is_no_obstacle(tmp_path, run_pytest, evidence):
+    strict = ("--strict-markers", "--strict-config", "-W", "error", "-p", "no:asyncio", "-p", "no:xdist")
+    done = run_pytest(tmp_path, "--replay", evidence, "--scenario=explore", *strict)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert ": 1 attempts by" in done.stdout
+
+
+def test_a_replay_of_what_is_not_there_names_it(tmp_path, run_pytest, evidence):
+    done = run_pytest(tmp_path, "--replay", evidence, "--harness=pi", "--scenario=explore")
+    assert done.returncode == 4
+    assert "no evidence of harness pi and scenario explore was found there" in done.stderr
+
+
 def test_a_finding_names_requirement_place_and_the_command_that_replays_it(ran, tmp_path, run_pytest, evidence):
     done = run_pytest(tmp_path, "--replay", evidence, "--sabotage=nan_logprob", "-k", "edit_file")
     assert done.returncode == 1
