@@ -30,6 +30,10 @@ class RefusalError(Exception):
         self.status = status
 
 
+class MalformedReplyError(Exception):
+    """A reply of the engine's with status 200 that is none; the message says what was wrong. ``Reply`` may raise it anywhere."""
+
+
 @dataclass(frozen=True)
 class Route:
     """What a path asks for. ``call`` is a model call and is recorded; the others are answered as the vendor does and are never calls."""
