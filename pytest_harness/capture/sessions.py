@@ -1,30 +1,71 @@
-"""Sessions: one a rollout's attempt, each with its own unguessable key, engine and journal.
+"""Sessions: one a rollout's attempt, each with its own unguessable key, engine, journal, sampling policy, budget and expiry.
 
 Sessions are opened and closed from any thread but the server's; calls run on the server's loop.
+
+An exchange runs a call like this::
+
+    with session.call() as running:              # SessionClosedError: the session is closed or expired
+        match session.admit(chat, running):      # before anything is forwarded; at most once a call
+            case Forward(edits, constraints): ...  # set ``edits`` in the request, record ``constraints`` on the call
+            case Stop() as stop: ...               # answer with stop.completion() or stop.chunks(); outcome ``budget_stop``
+            case Refuse(message, param, status): ...  # answer with an error; outcome ``refused``
+        running.sampled = 42                     # how many tokens the engine sampled, all choices together
 """
 
 from __future__ import annotations
 
 import asyncio
 import hashlib
+import re
 import secrets
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
+from typing import Any, Literal
 
+from pytest_harness.capture.admission import REFUSED_AFTER, Admission, Forward, Refuse, Stop
+from pytest_harness.capture.budget import TOKENS_PER_CALL, Account, Budget, LocalAccount
 from pytest_harness.capture.journal import Journal, JournalError, read_journal
+from pytest_harness.capture.policy import SamplingPolicy, constraints
 from pytest_harness.capture.redaction import Redactor
 from pytest_harness.capture.upstream import Upstream
 from pytest_harness.evidence import Call
 
 KEY_PREFIX = "sk-hc-"
+Purpose = Literal["train", "eval"]
+
 _CLOSING_SECONDS = 30.0
+_SWEEP_SECONDS = 1.0
+_SESSION_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
+_LIMITS = ("max_completion_tokens", "max_tokens")
+_NEUTRAL = SamplingPolicy()
+_UNLIMITED = Budget()
+
+
+class SessionError(Exception):
+    """A session that cannot be opened as asked; the message says why and what to do."""
 
 
 class SessionClosedError(Exception):
     """A call came for a session that is closed."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Expiry:
+    """When a session ends by itself, in seconds: after its opening, and after its last call. None is never."""
+
+    absolute: float | None = None
+    idle: float | None = None
+
+    def __post_init__(self) -> None:
+        """Raises SessionError for a time that is not positive."""
+        for name, seconds in (("absolute", self.absolute), ("idle", self.idle)):
+            if seconds is not None and not seconds > 0:
+                raise SessionError(f"the {name} expiry is {seconds} seconds; give more than 0, or leave it out for never")
 
 
 class RunningCall:
@@ -34,6 +75,10 @@ class RunningCall:
         self.index = index
         self.id = f"call-{secrets.token_hex(8)}"
         self.stop = asyncio.Event()
+        self.reserved = 0
+        """How many tokens were charged for it."""
+        self.sampled = 0
+        """How many tokens the engine is known to have sampled for it; the exchange says it before the call ends."""
         self._loop = asyncio.get_running_loop()
 
     def stop_soon(self) -> None:
@@ -45,38 +90,116 @@ class RunningCall:
 
 
 class Session:
-    """What one attempt says to the engine. ``key`` is what its harness must present; it is in no repr."""
+    """What one attempt says to the engine. ``key`` is what its harness must present; it is in no repr.
 
-    def __init__(self, upstream: Upstream, journal: Path, forget: Callable[[], None] = lambda: None) -> None:
-        self.key = KEY_PREFIX + secrets.token_urlsafe(32)
+    ``purpose`` ``train`` without a ``policy`` samples neutrally; ``eval`` without one leaves sampling to the harness.
+    """
+
+    def __init__(
+        self,
+        upstream: Upstream,
+        journal: Path,
+        forget: Callable[[], None] = lambda: None,
+        *,
+        session_id: str | None = None,
+        key: str | None = None,
+        purpose: Purpose = "eval",
+        policy: SamplingPolicy | None = None,
+        budget: Budget = _UNLIMITED,
+        expires: Expiry | None = None,
+        account: Account | None = None,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self.id = new_session_id() if session_id is None else session_id
+        self.key = new_key() if key is None else key
         self.upstream = upstream
-        self.opened = time.time()
+        self.purpose: Purpose = purpose
+        self.policy = _NEUTRAL if policy is None and purpose == "train" else policy
+        self.budget = budget
+        self.expires = expires
         self.journal = Journal(journal)
-        self.record_redactor = Redactor((self.key, upstream.api_key))
-        self.reply_redactor = Redactor((upstream.api_key,))
+        self.account: Account = LocalAccount() if account is None else account
+        self.opened = self.last_active = clock()
+        self._clock = clock
         self._forget = forget
-        self._arrived = 0
         self._closed = False
         self._failure: JournalError | None = None
         self._running: set[RunningCall] = set()
         self._changed = threading.Condition()
 
     def __repr__(self) -> str:
-        return f"<Session of {self.upstream.model} at {self.journal.path}>"
+        return f"<Session {self.id} of {self.upstream.model} at {self.journal.path}>"
+
+    @cached_property
+    def record_redactor(self) -> Redactor:
+        """Takes the session's and the engine's key out of what is written down."""
+        return Redactor((self.key, self.upstream.api_key))
+
+    @cached_property
+    def reply_redactor(self) -> Redactor:
+        """Takes the engine's key out of what the harness gets."""
+        return Redactor((self.upstream.api_key,))
 
     @property
     def call_count(self) -> int:
         """How many calls have arrived so far."""
-        return self._arrived
+        return self.account.spent().arrived
+
+    @property
+    def running_count(self) -> int:
+        """How many calls are running now."""
+        return len(self._running)
+
+    @property
+    def closed(self) -> bool:
+        """Whether no call is let in any more."""
+        return self._closed
+
+    @property
+    def expires_at(self) -> float | None:
+        """When the session ends if no further call comes, in Unix seconds; None if never."""
+        expires = self.expires
+        if expires is None:
+            return None
+        ends = [self.opened + expires.absolute] if expires.absolute is not None else []
+        if expires.idle is not None and not self._running:
+            ends.append(self.last_active + expires.idle)
+        return min(ends, default=None)
+
+    @property
+    def expired(self) -> bool:
+        """Whether its time is over; a session is not idle while a call runs."""
+        end = self.expires_at
+        return end is not None and self._clock() >= end
+
+    def admit(self, chat: Mapping[str, Any], running: RunningCall) -> Admission:
+        """Whether a request, as chat completions say it, goes to the engine, and with which edits. Charges the budget."""
+        policy, budget = self.policy, self.budget
+        edits = {} if policy is None else policy.edits(chat)
+        found = constraints({**chat, **edits})
+        if found and policy is not None and policy.constrained == "refuse":
+            message = f"{found[0]} would constrain what the model samples, and this session is for training; leave it out"
+            return Refuse(message, found[0])
+        if budget.unlimited:
+            return Forward(edits, found)
+        choices = _count(chat.get("n")) or 1
+        limits = [limit for name in _LIMITS if (limit := _count(chat.get(name)))]
+        granted = self.account.charge(budget, choices * min(limits, default=TOKENS_PER_CALL), least=choices)
+        if granted is None:
+            exhausted = self.account.spent().stopped > REFUSED_AFTER
+            return Refuse("The budget of this session is used up.", status=403) if exhausted else Stop()
+        if budget.tokens is not None:
+            running.reserved = granted
+            edits |= _limited(chat, granted // choices)
+        return Forward(edits, found)
 
     @contextmanager
     def call(self) -> Iterator[RunningCall]:
-        """Run one call. Raises SessionClosedError if the session is closed."""
+        """Run one call. Raises SessionClosedError if the session is closed or expired."""
         with self._changed:
             if self._closed:
                 raise SessionClosedError
-            running = RunningCall(self._arrived)
-            self._arrived += 1
+            running = RunningCall(self.account.arrive())
             self._running.add(running)
         try:
             yield running
@@ -84,48 +207,145 @@ class Session:
             self._failure = self._failure or failure
             raise
         finally:
+            if running.reserved > running.sampled:
+                self.account.give_back(running.reserved - running.sampled)
+            self.last_active = self._clock()
             with self._changed:
                 self._running.discard(running)
+                if self._closed and not self._running:
+                    self.journal.close()
                 self._changed.notify_all()
 
-    def close(self) -> tuple[Call, ...]:
-        """End the session: its key is unknown from now on, calls still running are stopped and recorded as cancelled.
-
-        Returns all its calls in order of arrival. Closing twice gives the same again. Raises JournalError if a call could not
-        be recorded or a running call does not stop.
-        """
+    def expire(self) -> None:
+        """End the session without waiting: no call is let in any more, those still running are stopped. Safe on the server's loop."""
         self._forget()
         with self._changed:
             self._closed = True
             for running in self._running:
                 running.stop_soon()
+            if not self._running:
+                self.journal.close()
+
+    def end(self) -> None:
+        """End the session: its key is unknown from now on, calls still running are stopped and recorded as cancelled.
+
+        Waits for them, so not for use on the server's loop. Ending twice is harmless. Raises JournalError if a call could not be
+        recorded or a running call does not stop.
+        """
+        self.expire()
+        with self._changed:
             if not self._changed.wait_for(lambda: not self._running, timeout=_CLOSING_SECONDS):
                 raise JournalError(f"{self.journal.path}: {len(self._running)} calls did not stop within {_CLOSING_SECONDS:.0f} s")
-        self.journal.close()
         if self._failure is not None:
             raise self._failure
+
+    def close(self) -> tuple[Call, ...]:
+        """End the session and return all its calls in order of arrival. Closing twice gives the same again. Raises JournalError."""
+        self.end()
         return read_journal(self.journal.path)
 
 
 class Sessions:
     """The open sessions by the digest of their key, so that a look-up takes no longer the closer a guess is."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, clock: Callable[[], float] = time.time) -> None:
         self._by_digest: dict[bytes, Session] = {}
+        self._by_id: dict[str, Session | None] = {}
+        self._clock = clock
+        self._swept = clock()
 
-    def open(self, upstream: Upstream, journal: Path) -> Session:
-        """A new session with a new key. Raises JournalError if its journal cannot be created."""
-        session = Session(upstream, journal, forget=lambda: self._forget(session))
-        self._by_digest[_digest(session.key.encode())] = session
+    def open(
+        self,
+        upstream: Upstream,
+        journal: Path,
+        *,
+        session_id: str | None = None,
+        purpose: Purpose = "eval",
+        policy: SamplingPolicy | None = None,
+        budget: Budget = _UNLIMITED,
+        expires: Expiry | None = None,
+    ) -> Session:
+        """A new session with a new key.
+
+        Raises JournalError if its journal cannot be created, SessionError for an id that cannot be one or was one before.
+        """
+        self.sweep()
+        name = new_session_id() if session_id is None else checked_session_id(session_id)
+        if name in self._by_id:
+            raise SessionError(f"the session id {name} was used before; choose another")
+        session = Session(
+            upstream,
+            journal,
+            forget=lambda: self._forget(session),
+            session_id=name,
+            purpose=purpose,
+            policy=policy,
+            budget=budget,
+            expires=expires,
+            clock=self._clock,
+        )
+        self._by_id[name] = session
+        self._by_digest[key_digest(session.key.encode())] = session
         return session
 
     def find(self, key: bytes) -> Session | None:
         """The open session with this key, whatever bytes it is."""
-        return self._by_digest.get(_digest(key))
+        session = self._by_digest.get(key_digest(key))
+        if session is not None and session.expires is not None and session.expired:
+            session.expire()
+            return None
+        return session
+
+    def get(self, session_id: str) -> Session | None:
+        """The open session with this id."""
+        return self._by_id.get(session_id)
+
+    def __iter__(self) -> Iterator[Session]:
+        """The open sessions in order of opening."""
+        return iter([session for session in self._by_id.values() if session is not None])
+
+    def sweep(self) -> None:
+        """End the sessions whose time is over. Looks at most once a second."""
+        now = self._clock()
+        if now - self._swept >= _SWEEP_SECONDS:
+            self._swept = now
+            for session in self:
+                if session.expired:
+                    session.expire()
 
     def _forget(self, session: Session) -> None:
-        self._by_digest.pop(_digest(session.key.encode()), None)
+        self._by_digest.pop(key_digest(session.key.encode()), None)
+        self._by_id[session.id] = None
 
 
-def _digest(key: bytes) -> bytes:
+def new_key() -> str:
+    """A key that nobody can guess: the prefix and 43 random characters."""
+    return KEY_PREFIX + secrets.token_urlsafe(32)
+
+
+def new_session_id() -> str:
+    """An id for a session that was given none."""
+    return f"session-{secrets.token_hex(8)}"
+
+
+def checked_session_id(text: str) -> str:
+    """The id itself. Raises SessionError for one that cannot be a folder's name everywhere."""
+    if not _SESSION_ID.fullmatch(text):
+        raise SessionError("a session id has 1 to 128 letters, digits, dots, hyphens and underscores, and begins with a letter or digit")
+    return text
+
+
+def key_digest(key: bytes) -> bytes:
+    """What is kept of a key to look it up by."""
     return hashlib.sha256(key).digest()
+
+
+def _count(value: object) -> int:
+    """A count in a request; 0 for what is none."""
+    return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else 0
+
+
+def _limited(chat: Mapping[str, Any], limit: int) -> dict[str, int]:
+    """The limit in the name or names that the request has for it, where it is larger or missing."""
+    names = [name for name in _LIMITS if chat.get(name) is not None] or ["max_tokens"]
+    return {name: limit for name in names if not 0 < _count(chat.get(name)) <= limit}

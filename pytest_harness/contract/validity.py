@@ -68,7 +68,9 @@ def _without_call(evidence: Evidence) -> Validity | None:
         return Validity(False, "surroundings", "no call reached the proxy, so whatever the verifier said is not about this model")
     if "complete" in outcomes:
         return None
-    unanswered = [outcome for outcome in outcomes if outcome != "refused"]
+    unanswered = [outcome for outcome in outcomes if outcome not in ("refused", "budget_stop")]
+    if not unanswered and "budget_stop" in outcomes:
+        return Validity(False, "ourselves", "the session's budget let no call through to the engine; give it a larger one")
     if not unanswered:
         return Validity(False, "ourselves", "every call was refused by our proxy: the seam's row sends it a wrong key or route")
     return Validity(False, _engine_blame(evidence), f"the engine answered no call: {unanswered[0]}")

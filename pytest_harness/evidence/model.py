@@ -19,8 +19,17 @@ EVIDENCE_VERSION = 1
 Dialect = Literal["chat", "responses", "messages", "gemini"]
 TrajectoryFormat = Literal["atif", "none"]
 Outcome = Literal[
-    "complete", "upstream_error", "malformed_upstream", "cut_upstream", "unreachable_upstream", "refused", "cancelled", "proxy_error"
+    "complete",
+    "upstream_error",
+    "malformed_upstream",
+    "cut_upstream",
+    "unreachable_upstream",
+    "refused",
+    "cancelled",
+    "proxy_error",
+    "budget_stop",
 ]
+"""``budget_stop``: the session's budget was used up, so the proxy answered by itself and the engine was not asked; never a turn."""
 Delivery = Literal["delivered", "client_gone", "unknown"]
 
 
@@ -81,6 +90,8 @@ class Call(Record):
     prompt_ids: tuple[Any, ...] | None = None
     """The ids of the prompt as the engine reported them, shape (prompt length,)."""
     samples: tuple[Sample, ...] = ()
+    constraints: tuple[str, ...] = ()
+    """The fields of the forwarded request that made the sampling another than the model's own, e.g. ``tool_choice``."""
     outcome: Outcome
     error: str | None = None
     delivery: Delivery = "unknown"
