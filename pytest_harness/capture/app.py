@@ -26,10 +26,10 @@ _MODELS = "/models"
 
 
 class CaptureProxy:
-    """The application and its sessions."""
+    """The application and its sessions: of its own, or shared with an admin API."""
 
-    def __init__(self, *, body_limit: int = BODY_LIMIT) -> None:
-        self._sessions = Sessions()
+    def __init__(self, *, sessions: Sessions | None = None, body_limit: int = BODY_LIMIT) -> None:
+        self._sessions = Sessions() if sessions is None else sessions
         self._client = UpstreamClient()
         self._body_limit = body_limit
 
