@@ -92,6 +92,8 @@ class Call(Record):
     samples: tuple[Sample, ...] = ()
     constraints: tuple[str, ...] = ()
     """The fields of the forwarded request that made the sampling another than the model's own, e.g. ``tool_choice``."""
+    notes: tuple[str, ...] = ()
+    """What the harness's request says and the engine could not be told, a sentence each, e.g. a tool that only the vendor's server runs."""
     outcome: Outcome
     error: str | None = None
     delivery: Delivery = "unknown"

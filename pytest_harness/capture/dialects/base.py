@@ -57,6 +57,8 @@ class Prepared:
 
     chat: dict[str, Any]
     streamed: bool
+    notes: tuple[str, ...] = ()
+    """What the request says and the engine is not told though it might matter, a sentence each; recorded with the call."""
 
 
 class Reply(Protocol):
