@@ -6,12 +6,13 @@ TOOLS := .tools
 STAMP := $(VENV)/.ready
 UV := $(shell command -v uv || echo $(TOOLS)/bin/uv)
 
-.PHONY: help demo test lint unit rollouts lock clean
+.PHONY: help demo test lint unit rollouts benchmark lock clean
 
 help:
 	@echo "make demo   judge two real harnesses, mini-swe-agent and pi, end to end"
 	@echo "make test   lint, types, unit tests, plugin tests, and the rollouts of the demo"
 	@echo "make lint | unit | rollouts   the parts of make test"
+	@echo "make benchmark   what the proxy costs beside a direct call and its peers, into docs/performance.md"
 	@echo "make lock   resolve requirements.lock anew"
 	@echo "make clean  remove the environment and the results"
 
@@ -32,6 +33,9 @@ unit: $(STAMP)
 rollouts: $(STAMP)
 	$(VENV)/bin/pytest --harness=mini-swe-agent --harness=pi -n 2
 	$(VENV)/bin/pytest --replay .harness/evidence
+
+benchmark: $(STAMP)
+	$(VENV)/bin/python benchmarks/proxy/run.py
 
 # The environment: Python >= 3.12 by uv, exactly what requirements.lock says, and the project itself.
 $(STAMP): requirements.lock pyproject.toml | $(UV)
