@@ -42,11 +42,11 @@ def one_reply_one_record(evidence: Evidence) -> Iterator[Fault]:
 
 @check("GRF-003")
 def one_delivered_reply_for_each_prompt(evidence: Evidence) -> Iterator[Fault]:
-    """Turns that the record calls undelivered are free to be asked again."""
+    """Turns that the record calls undelivered, and those that the harness is seen to have retried, are free to be asked again."""
     graph, calls = _graph(evidence)
     first: dict[tuple[int, ...], Turn] = {}
     for turn in graph.turns:
-        if turn.role == "agent" and turn.fate != "undelivered":
+        if turn.role == "agent" and turn.fate not in ("undelivered", "retried"):
             before = first.setdefault(turn.prompt, turn)
             if before is not turn:
                 expected = f"another prompt than that of call {before.call}, which was answered and delivered"

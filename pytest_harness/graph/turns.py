@@ -12,14 +12,16 @@ import math
 from array import array
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Literal
 
 from pytest_harness.evidence.model import Call
+from pytest_harness.graph.retries import superseded
 
 Role = Literal["agent", "side"]
-Fate = Literal["used", "undelivered", "abandoned", "ambiguous"]
+Fate = Literal["used", "undelivered", "retried", "abandoned", "ambiguous"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,13 +35,16 @@ class Turn:
     """One for each sampled id, or None if they cannot be trained on."""
     role: Role
     fate: Fate
-    """``abandoned``: another reply to the same prompt was continued; ``ambiguous``: none of several was."""
+    """``retried``: the harness asked again (see ``retries``) and did not continue this reply, so it is no turn of its own;
+    ``abandoned``: another reply to the same prompt was continued; ``ambiguous``: none of several that ran side by side was."""
     parent: int | None
+    constrained: bool = False
+    """Something but the model decided what could be sampled."""
 
     @property
     def trainable(self) -> bool:
         """Whether its sampled tokens have weight in a training row."""
-        return self.role == "agent" and self.fate == "used" and self.logprobs is not None
+        return self.role == "agent" and self.fate == "used" and self.logprobs is not None and not self.constrained
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,15 +101,17 @@ class Graph:
 
 def build(calls: Iterable[Call]) -> Graph:
     """Link the completed calls that have ids."""
+    calls = tuple(calls)
     nodes = sorted(filter(None, map(_node, calls)), key=lambda node: node.call.index)
     ends = sorted(nodes, key=lambda node: (len(node.end), node.call.delivery == "delivered", node.call.index), reverse=True)
     parents = {node.call.index: _parent(node, ends) for node in nodes}
     offering = any(node.tools for node in nodes)
     continued = set(parents.values())
-    siblings: dict[bytes, list[int]] = defaultdict(list)
+    retried = superseded(calls).keys() - continued
+    siblings: dict[bytes, list[Call]] = defaultdict(list)
     for node in nodes:
-        if node.call.delivery == "delivered":
-            siblings[node.prompt].append(node.call.index)
+        if node.call.delivery == "delivered" and node.call.index not in retried:
+            siblings[node.prompt].append(node.call)
     return Graph(
         tuple(
             Turn(
@@ -113,8 +120,9 @@ def build(calls: Iterable[Call]) -> Graph:
                 sampled=node.sampled,
                 logprobs=_logprobs(node.call, len(node.sampled)),
                 role="side" if offering and not node.tools else "agent",
-                fate=_fate(node, siblings[node.prompt], continued),
+                fate=_fate(node.call, siblings[node.prompt], retried, continued),
                 parent=parents[node.call.index],
+                constrained=bool(node.call.constraints),
             )
             for node in nodes
         )
@@ -192,12 +200,23 @@ def _parent(node: _Node, ends: list[_Node]) -> int | None:
     return None
 
 
-def _fate(node: _Node, siblings: list[int], continued: set[int | None]) -> Fate:
-    if node.call.delivery != "delivered":
+def _fate(call: Call, siblings: list[Call], retried: AbstractSet[int], continued: AbstractSet[int | None]) -> Fate:
+    """``siblings`` are the delivered calls with this prompt that were not retried."""
+    if call.delivery != "delivered":
         return "undelivered"
-    if len(siblings) == 1 or node.call.index in continued:
+    if call.index in retried:
+        return "retried"
+    if call.index in continued:
         return "used"
-    return "abandoned" if continued.intersection(siblings) else "ambiguous"
+    if any(sibling.index in continued for sibling in siblings):
+        return "abandoned"
+    return "used" if all(sibling is call or _apart(sibling, call) for sibling in siblings) else "ambiguous"
+
+
+def _apart(one: Call, other: Call) -> bool:
+    """Whether the harness had the one reply before it asked for the other: then it asked twice and got two answers."""
+    first, second = sorted((one, other), key=lambda call: call.index)
+    return first.times.delivered is not None and first.times.delivered <= second.times.received
 
 
 def _logprobs(call: Call, length: int) -> tuple[float, ...] | None:
