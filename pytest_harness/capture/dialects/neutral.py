@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 import uuid
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -313,6 +314,27 @@ def error_of(body: bytes) -> tuple[str, str | None, str | None]:
         kind if isinstance(kind, str) else None,
         None if code is None else str(code),
     )
+
+
+@dataclass(frozen=True)
+class Overflow:
+    """A prompt too long for the engine, in tokens. vLLM stops counting at the limit: ``prompt`` may be a lower bound."""
+
+    prompt: int
+    limit: int
+
+
+def overflow_of(message: str) -> Overflow | None:
+    """What an engine's error message says of a context overflow; None if it is about something else."""
+    if (limit := _LIMIT.search(message)) is None:
+        return None
+    prompt = _PROMPT.search(message)
+    most = int(limit.group(1))
+    return Overflow(max(int(prompt.group(1)), most + 1) if prompt else most + 1, most)
+
+
+_LIMIT = re.compile(r"maximum (?:context|model) length (?:is|of) (\d+)")
+_PROMPT = re.compile(r"(?:contains at least|contains|requested|\(length) (\d+)")
 
 
 def join(texts: Iterable[str]) -> str | None:
