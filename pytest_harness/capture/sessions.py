@@ -25,7 +25,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, Protocol
 
 from pytest_harness.capture.admission import REFUSED_AFTER, Admission, Forward, Refuse, Stop
 from pytest_harness.capture.budget import TOKENS_PER_CALL, Account, Budget, LocalAccount
@@ -68,6 +68,30 @@ class Expiry:
                 raise SessionError(f"the {name} expiry is {seconds} seconds; give more than 0, or leave it out for never")
 
 
+class Elsewhere(Protocol):
+    """A session in the other processes that serve it. No call runs outside of ``enter`` and ``leave``."""
+
+    def enter(self) -> bool:
+        """The first of the calls here begins; False if the session was closed."""
+        ...
+
+    def leave(self) -> None:
+        """The last of the calls here has ended."""
+        ...
+
+    def last_active(self) -> float | None:
+        """When the last call ended in any of the processes, in Unix seconds; None while one runs."""
+        ...
+
+    def wait(self, seconds: float) -> bool:
+        """Wait until no call runs in any of the processes; False if one still does."""
+        ...
+
+    def calls(self) -> tuple[Call, ...]:
+        """The calls of all the processes in order of arrival. Raises JournalError."""
+        ...
+
+
 class RunningCall:
     """A call in progress: its order of arrival, and the event that ends it when its session closes."""
 
@@ -107,7 +131,9 @@ class Session:
         policy: SamplingPolicy | None = None,
         budget: Budget = _UNLIMITED,
         expires: Expiry | None = None,
+        opened: float | None = None,
         account: Account | None = None,
+        elsewhere: Elsewhere | None = None,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self.id = new_session_id() if session_id is None else session_id
@@ -119,7 +145,9 @@ class Session:
         self.expires = expires
         self.journal = Journal(journal)
         self.account: Account = LocalAccount() if account is None else account
-        self.opened = self.last_active = clock()
+        self.opened = clock() if opened is None else opened
+        self._last_active = self.opened
+        self._elsewhere = elsewhere
         self._clock = clock
         self._forget = forget
         self._closed = False
@@ -162,8 +190,11 @@ class Session:
         if expires is None:
             return None
         ends = [self.opened + expires.absolute] if expires.absolute is not None else []
-        if expires.idle is not None and not self._running:
-            ends.append(self.last_active + expires.idle)
+        last = None if expires.idle is None or self._running else self._last_active
+        if last is not None and self._elsewhere is not None:
+            last = self._elsewhere.last_active()
+        if expires.idle is not None and last is not None:
+            ends.append(max(last, self.opened) + expires.idle)
         return min(ends, default=None)
 
     @property
@@ -176,7 +207,10 @@ class Session:
         """Whether a request, as chat completions say it, goes to the engine, and with which edits. Charges the budget."""
         policy, budget = self.policy, self.budget
         edits = {} if policy is None else policy.edits(chat)
-        found = constraints({**chat, **edits})
+        sent = {**chat, **edits}
+        found = constraints(sent)
+        if self.purpose == "train" and sent.get("temperature") == 0:
+            found = (*found, "temperature")
         if found and policy is not None and policy.constrained == "refuse":
             message = f"{found[0]} would constrain what the model samples, and this session is for training; leave it out"
             return Refuse(message, found[0])
@@ -199,6 +233,8 @@ class Session:
         with self._changed:
             if self._closed:
                 raise SessionClosedError
+            if not self._running and self._elsewhere is not None and not self._elsewhere.enter():
+                raise SessionClosedError
             running = RunningCall(self.account.arrive())
             self._running.add(running)
         try:
@@ -209,11 +245,14 @@ class Session:
         finally:
             if running.reserved > running.sampled:
                 self.account.give_back(running.reserved - running.sampled)
-            self.last_active = self._clock()
             with self._changed:
+                self._last_active = self._clock()
                 self._running.discard(running)
-                if self._closed and not self._running:
-                    self.journal.close()
+                if not self._running:
+                    if self._closed:
+                        self.journal.close()
+                    if self._elsewhere is not None:
+                        self._elsewhere.leave()
                 self._changed.notify_all()
 
     def expire(self) -> None:
@@ -236,13 +275,19 @@ class Session:
         with self._changed:
             if not self._changed.wait_for(lambda: not self._running, timeout=_CLOSING_SECONDS):
                 raise JournalError(f"{self.journal.path}: {len(self._running)} calls did not stop within {_CLOSING_SECONDS:.0f} s")
+        if self._elsewhere is not None and not self._elsewhere.wait(_CLOSING_SECONDS):
+            raise JournalError(f"{self.journal.path}: calls in another process did not stop within {_CLOSING_SECONDS:.0f} s")
         if self._failure is not None:
             raise self._failure
 
     def close(self) -> tuple[Call, ...]:
         """End the session and return all its calls in order of arrival. Closing twice gives the same again. Raises JournalError."""
         self.end()
-        return read_journal(self.journal.path)
+        return self.calls()
+
+    def calls(self) -> tuple[Call, ...]:
+        """The calls recorded so far, in order of arrival, also while more are running. Raises JournalError."""
+        return read_journal(self.journal.path) if self._elsewhere is None else self._elsewhere.calls()
 
 
 class Sessions:

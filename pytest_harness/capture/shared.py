@@ -1,0 +1,150 @@
+"""What several processes know of one session through its folder: how much it has used, whether it is closed, where calls run.
+
+Counts stand in a file that is changed under a lock; a process in which a call runs holds a shared lock on another file, so that whoever
+closes the session can wait for all of them, also for one that was killed. Nothing is held open while no call runs.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import struct
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from pytest_harness.capture.budget import Budget, Spent, charged
+from pytest_harness.capture.journal import read_journal
+from pytest_harness.evidence import Call
+
+ACCOUNT = "account"
+BUSY = "busy"
+CLOSED = "closed.json"
+
+_COUNTS = struct.Struct("<4q")
+_LOOK_SECONDS = 0.02
+
+
+class SharedAccount:
+    """An account in a file. See ``budget.Account``."""
+
+    __slots__ = ("_path",)
+
+    def __init__(self, folder: Path) -> None:
+        self._path = folder / ACCOUNT
+
+    def spent(self) -> Spent:
+        """The counts so far."""
+        try:
+            return _unpacked(self._path.read_bytes())
+        except FileNotFoundError:
+            return Spent()
+
+    def arrive(self) -> int:
+        """The order of arrival of a new call, from 0."""
+        with self._changing() as (spent, write):
+            write(Spent(spent.arrived + 1, spent.charged, spent.tokens, spent.stopped))
+            return spent.arrived
+
+    def charge(self, budget: Budget, tokens: int, *, least: int = 1) -> int | None:
+        """Charge one call."""
+        with self._changing() as (spent, write):
+            after, granted = charged(spent, budget, tokens, least)
+            write(after)
+            return granted
+
+    def give_back(self, tokens: int) -> None:
+        """Tokens that were reserved and not sampled."""
+        with self._changing() as (spent, write):
+            write(Spent(spent.arrived, spent.charged, spent.tokens - tokens, spent.stopped))
+
+    @contextlib.contextmanager
+    def _changing(self) -> Iterator[tuple[Spent, Callable[[Spent], None]]]:
+        file = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX)
+            yield (
+                _unpacked(os.pread(file, _COUNTS.size, 0)),
+                lambda spent: _written(file, spent),
+            )
+        finally:
+            os.close(file)
+
+
+class SharedPresence:
+    """Where the calls of a session run. See ``sessions.Elsewhere``."""
+
+    __slots__ = ("_clock", "_file", "_folder")
+
+    def __init__(self, folder: Path, clock: Callable[[], float] = time.time) -> None:
+        self._folder = folder
+        self._clock = clock
+        self._file = -1
+
+    def enter(self) -> bool:
+        """The first of the calls here begins; False if the session was closed."""
+        file = os.open(self._folder / BUSY, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        fcntl.flock(file, fcntl.LOCK_SH)
+        if (self._folder / CLOSED).exists():
+            os.close(file)
+            return False
+        self._file = file
+        return True
+
+    def leave(self) -> None:
+        """The last of the calls here has ended."""
+        now = self._clock()
+        os.utime(self._file, (now, now))
+        os.close(self._file)
+        self._file = -1
+
+    def last_active(self) -> float | None:
+        """When the last call ended in any of the processes, in Unix seconds; 0 before the first, None while one runs."""
+        try:
+            file = os.open(self._folder / BUSY, os.O_RDWR | os.O_CLOEXEC)
+        except FileNotFoundError:
+            return 0.0
+        try:
+            return os.fstat(file).st_mtime if _alone(file) else None
+        finally:
+            os.close(file)
+
+    def wait(self, seconds: float) -> bool:
+        """Wait until no call runs in any of the processes; False if one still does."""
+        file = os.open(self._folder / BUSY, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            end = time.monotonic() + seconds
+            while not _alone(file):
+                if time.monotonic() > end:
+                    return False
+                time.sleep(_LOOK_SECONDS)
+            return True
+        finally:
+            os.close(file)
+
+    def calls(self) -> tuple[Call, ...]:
+        """The calls of all the processes in order of arrival. Raises JournalError."""
+        return read_calls(self._folder)
+
+
+def read_calls(folder: Path) -> tuple[Call, ...]:
+    """The calls in a session's folder, whichever process recorded them, in order of arrival. Raises JournalError."""
+    journals = sorted(folder.glob("calls-*.ndjson"))
+    return tuple(sorted((call for path in journals for call in read_journal(path)), key=lambda call: call.index))
+
+
+def _alone(file: int) -> bool:
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def _unpacked(data: bytes) -> Spent:
+    return Spent(*_COUNTS.unpack(data)) if len(data) == _COUNTS.size else Spent()
+
+
+def _written(file: int, spent: Spent) -> None:
+    os.pwrite(file, _COUNTS.pack(spent.arrived, spent.charged, spent.tokens, spent.stopped), 0)
