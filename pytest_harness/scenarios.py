@@ -18,7 +18,7 @@ from pytest_harness.evidence import ScenarioFacts
 from pytest_harness.resources import resource
 
 _KEYS = {"title", "task", "reward", "steps"}
-_STEP_KEYS = {"text", "shell"}
+_STEP_KEYS = {"text", "shell", "prints"}
 
 
 class ScenarioError(Exception):
@@ -31,6 +31,8 @@ class ScenarioStep:
 
     text: str
     shell: tuple[str, ...]
+    prints: tuple[str, ...]
+    """For each command what its result must contain; something that the command itself does not say."""
 
 
 @dataclass(frozen=True)
@@ -56,8 +58,13 @@ class Scenario:
     @property
     def facts(self) -> ScenarioFacts:
         """The scenario as the evidence records it."""
-        commands = tuple(step.shell for step in self.steps)
-        return ScenarioFacts(name=self.name, steps=len(self.steps), shell_commands=commands, reward=self.reward)
+        return ScenarioFacts(
+            name=self.name,
+            steps=len(self.steps),
+            shell_commands=tuple(step.shell for step in self.steps),
+            prints=tuple(step.prints for step in self.steps),
+            reward=self.reward,
+        )
 
 
 class ScenarioTable:
@@ -130,13 +137,19 @@ def _step(path: Path, number: int, step: Any) -> ScenarioStep:
         raise ScenarioError(f"{path}: {where}must be a table with text and shell, not {step!r}")
     _check_keys(path, where, step, _STEP_KEYS)
     text, shell = step.get("text", ""), step.get("shell", [])
+    prints = step.get("prints", [""] * len(shell) if isinstance(shell, list) else [])
     if not isinstance(text, str):
         raise ScenarioError(f"{path}: {where}text must be a string, not {text!r}")
     if not isinstance(shell, list) or not all(isinstance(command, str) and command for command in shell):
         raise ScenarioError(f"{path}: {where}shell must be a list of commands, not {shell!r}")
     if not text and not shell:
         raise ScenarioError(f"{path}: {where}has neither text nor shell; give it one of them")
-    return ScenarioStep(text, tuple(shell))
+    if not isinstance(prints, list) or len(prints) != len(shell) or not all(isinstance(each, str) for each in prints):
+        raise ScenarioError(f"{path}: {where}prints must be a list of texts, one for each command, not {prints!r}")
+    for command, each in zip(shell, prints, strict=True):
+        if each and each in command:
+            raise ScenarioError(f"{path}: {where}prints {each!r}, which the command itself says; choose what only its result can show")
+    return ScenarioStep(text, tuple(shell), tuple(prints))
 
 
 def _check_keys(path: Path, where: str, table: Mapping[str, Any], known: set[str]) -> None:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
-from pytest_harness.contract.chat_wire import ToolCall, Turn, call_objects, conversation, line, same_json, short, steps
+from pytest_harness.contract.chat_wire import ToolCall, Turn, call_objects, conversation, line, parse_json, same_json, short, steps
 from pytest_harness.contract.model import Fault, NotExercised, check
 from pytest_harness.contract.tokens import answered
 from pytest_harness.evidence.model import Evidence
@@ -134,6 +134,51 @@ def calls_are_delivered_as_the_engine_wrote_them(evidence: Evidence) -> Iterator
             yield Fault(turn.call.index, _written(made), _written(delivered), f"{line(turn.call)}, delivered.body tool_calls")
     if not compared:
         raise NotExercised("the engine made no tool call")
+
+
+@check("PAR-008")
+def a_result_says_what_its_command_printed(evidence: Evidence) -> Iterator[Fault]:
+    """In the requests as they went to the engine, where every dialect says the same."""
+    scenario = evidence.manifest.scenario
+    groups = steps(evidence)
+    compared = False
+    for number, (commands, prints) in enumerate(zip(scenario.shell_commands, scenario.prints, strict=False)):
+        made = [call for turn in (groups[number] if number < len(groups) else ()) for call in turn.harness.calls]
+        for command, printed in zip(commands, prints, strict=False):
+            ids = {call.id for call in made if printed and command in argument_texts(call)}
+            for turn, position, text in _results_of(groups[number + 1 :], ids):
+                compared = True
+                if printed not in text:
+                    where = f"{line(turn.call)}, forwarded.body messages[{position}]"
+                    yield Fault(turn.call.index, f"{printed}, which {short(command)} prints", short(text) or "nothing", where)
+    if not compared:
+        raise NotExercised("no request holds the result of a scripted command that is known to print something")
+
+
+def argument_texts(call: ToolCall) -> list[str]:
+    """Every text in the arguments of a call, however deep it stands."""
+    texts, rest = [], [parse_json(call.arguments)]
+    while rest:
+        value = rest.pop()
+        if isinstance(value, str):
+            texts.append(value)
+        elif isinstance(value, dict | list):
+            rest.extend(value.values() if isinstance(value, dict) else value)
+    return texts
+
+
+def _results_of(groups: Iterable[tuple[Turn, ...]], ids: set[Any]) -> Iterator[tuple[Turn, int, str]]:
+    """The results of these calls in the first request that has each: later ones only repeat it."""
+    open_ids = set(ids)
+    for turn in (turn for group in groups for turn in group):
+        messages = turn.forwarded.get("messages")
+        numbered = list(enumerate(messages if isinstance(messages, list) else []))
+        for position, message in reversed(numbered):  # where an engine repeats its ids, the last one is meant
+            if isinstance(message, dict) and message.get("role") == "tool" and message.get("tool_call_id") in open_ids:
+                open_ids.discard(message["tool_call_id"])
+                content = message.get("content")
+                parts = content if isinstance(content, list) else [{"text": content}]
+                yield turn, position, "".join(str(part.get("text") or "") for part in parts if isinstance(part, dict))
 
 
 def _exchanges(evidence: Evidence) -> list[Exchange]:

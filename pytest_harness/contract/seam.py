@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from pytest_harness.contract.chat_wire import Turn, line, parse_json, short, steps
+from pytest_harness.contract.chat_wire import Turn, line, short, steps
 from pytest_harness.contract.model import Fault, NotExercised, check
-from pytest_harness.contract.validity import trial_exception
+from pytest_harness.contract.pairing import argument_texts
+from pytest_harness.contract.validity import trial_exception, trial_exception_message
 from pytest_harness.evidence.model import Call, Evidence
 
 ROUTES = {"chat": "/chat/completions", "responses": "/responses", "messages": "/messages", "gemini": "enerateContent"}
 """How the path of a model call ends in each dialect."""
+MOST_TRIES = 2
+"""How often a harness may ask the same before it counts as one that does not go on; a second time is GRF-003's."""
 NO_VERDICT = frozenset({"RewardFileNotFoundError", "RewardFileEmptyError"})
 
 
@@ -28,7 +31,12 @@ def the_script_is_followed_to_its_end(evidence: Evidence) -> Iterator[Fault]:
     groups = _steps(evidence)
     expected = evidence.manifest.scenario.steps
     if len(groups) != expected:
-        yield Fault(groups[-1][-1].call.index, f"{expected} turns, as the script has", str(len(groups)), "calls.ndjson")
+        last = groups[-1][-1].call
+        yield Fault(last.index, f"{expected} turns, as the script has", str(len(groups)), f"{line(last)}, the last turn")
+    for number, group in enumerate(groups, start=1):
+        if len(group) > MOST_TRIES:
+            seen = f"asked {len(group)} times, and answered each time"
+            yield Fault(group[-1].call.index, "an agent that goes on from an answer", f"turn {number} {seen}", line(group[-1].call))
 
 
 @check("SEA-003")
@@ -52,7 +60,8 @@ def the_trial_ends_without_an_exception(evidence: Evidence) -> Iterator[Fault]:
         yield Fault(None, "the result of the trial", "a missing file or no JSON object", "trial/result.json")
     exception = trial_exception(evidence)
     if exception is not None and not (exception in NO_VERDICT and evidence.manifest.scenario.reward is None):
-        yield Fault(None, "no exception", exception, "trial/result.json exception_info")
+        seen = f"{exception}: {short(trial_exception_message(evidence), 400)}"
+        yield Fault(None, "no exception", seen, "trial/result.json exception_info")
 
 
 @check("SEA-005")
@@ -96,7 +105,7 @@ def missing_commands(evidence: Evidence) -> list[Fault]:
     faults = []
     for number, commands in enumerate(evidence.manifest.scenario.shell_commands):
         group = groups[number] if number < len(groups) else ()
-        texts = [text for turn in group for text in _argument_texts(turn)]
+        texts = [text for turn in group for call in turn.harness.calls for text in argument_texts(call)]
         for command in commands:
             if not any(command in text for text in texts):
                 where = f"{line(group[-1].call)}, delivered.body tool_calls" if group else "calls.ndjson"
@@ -110,18 +119,6 @@ def _steps(evidence: Evidence) -> tuple[tuple[Turn, ...], ...]:
     if not groups:
         raise NotExercised("no model call was answered")
     return groups
-
-
-def _argument_texts(turn: Turn) -> Iterator[str]:
-    """Every text in the arguments of the delivered calls, however deep it stands."""
-    for call in turn.harness.calls:
-        rest = [parse_json(call.arguments)]
-        while rest:
-            value = rest.pop()
-            if isinstance(value, str):
-                yield value
-            elif isinstance(value, dict | list):
-                rest.extend(value.values() if isinstance(value, dict) else value)
 
 
 def _route(call: Call) -> str:

@@ -5,6 +5,7 @@ Harbor calls the reward of a run with a dead endpoint valid for most harnesses, 
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 from typing import Literal
 
@@ -65,7 +66,9 @@ def validity(evidence: Evidence) -> Validity:
 def _without_call(evidence: Evidence) -> Validity | None:
     outcomes = [call.outcome for call in evidence.calls]
     if not outcomes:
-        return Validity(False, "surroundings", "no call reached the proxy, so whatever the verifier said is not about this model")
+        return Validity(
+            False, "surroundings", f"no call reached the proxy{_instead(evidence)}: the verifier's word is not about this model"
+        )
     if "complete" in outcomes:
         return None
     unanswered = [outcome for outcome in outcomes if outcome not in ("refused", "budget_stop")]
@@ -73,7 +76,27 @@ def _without_call(evidence: Evidence) -> Validity | None:
         return Validity(False, "ourselves", "the session's budget let no call through to the engine; give it a larger one")
     if not unanswered:
         return Validity(False, "ourselves", "every call was refused by our proxy: the seam's row sends it a wrong key or route")
-    return Validity(False, _engine_blame(evidence), f"the engine answered no call: {unanswered[0]}")
+    return Validity(False, _engine_blame(evidence), f"the engine answered no call: {unanswered[0]}{_said(evidence, unanswered[0])}")
+
+
+def _instead(evidence: Evidence) -> str:
+    """What is known of a rollout without a call."""
+    known = []
+    if evidence.manifest.rejected:
+        known.append(f"{evidence.manifest.rejected} requests came with a wrong key or none")
+    if (exception := trial_exception(evidence)) is not None:
+        known.append(f"the trial ended with {exception}: {trial_exception_message(evidence)[-200:]}")
+    return f" ({'; '.join(known)})" if known else ""
+
+
+def _said(evidence: Evidence, outcome: str) -> str:
+    """What the engine said to the first call of this outcome."""
+    call = next(call for call in evidence.calls if call.outcome == outcome)
+    try:
+        message = json.loads(call.replied.body)["error"]["message"] if call.replied else call.error
+    except (ValueError, KeyError, TypeError):
+        message = call.error
+    return f": {message}" if message else ""
 
 
 def _broken_call(evidence: Evidence) -> Validity | None:
@@ -96,6 +119,13 @@ def reward(evidence: Evidence) -> float | None:
     result = (evidence.trial_result or {}).get("verifier_result") or {}
     value = (result.get("rewards") or {}).get("reward") if isinstance(result, dict) else None
     return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
+
+
+def trial_exception_message(evidence: Evidence) -> str:
+    """What that exception says, empty if there is none."""
+    info = (evidence.trial_result or {}).get("exception_info")
+    message = info.get("exception_message") if isinstance(info, dict) else None
+    return message if isinstance(message, str) else ""
 
 
 def trial_exception(evidence: Evidence) -> str | None:

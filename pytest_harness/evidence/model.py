@@ -135,6 +135,8 @@ class ScenarioFacts(Record):
     steps: int
     shell_commands: tuple[tuple[str, ...], ...]
     """The commands of each scripted turn; several in one turn are parallel calls."""
+    prints: tuple[tuple[str, ...], ...] = ()
+    """For each command a text that its result must contain, empty where nothing is said; the same shape as ``shell_commands``."""
     reward: float | None
     """What the verifier must say; None where it must say nothing."""
 
@@ -164,6 +166,8 @@ class Manifest(Record):
     """Version of everything that took part; ``harness`` is the version that really ran."""
     digests: dict[str, str] = {}
     """SHA-256 of what really ran, e.g. ``harness``."""
+    rejected: int = 0
+    """Requests that came to the proxy with a wrong key or none: answered 401, and recorded only in this number."""
     requirements: str
     started_at: str
     ended_at: str

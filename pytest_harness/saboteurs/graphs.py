@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from pytest_harness.evidence.model import Evidence, Sample
+from pytest_harness.evidence.model import Call, Evidence, Sample
 from pytest_harness.saboteurs.registry import NothingToSabotage, saboteur
 from pytest_harness.saboteurs.surgery import (
     RESULT,
@@ -46,29 +46,41 @@ def repeated_reply_id(evidence: Evidence) -> Evidence:
 @saboteur
 def retried_after_delivery(evidence: Evidence) -> Evidence:
     """The harness asked the same again although it had the reply; its log counts both calls."""
+    return _asked_again(evidence, 1)
+
+
+@saboteur
+def never_stops(evidence: Evidence) -> Evidence:
+    """The harness asks for its last turn again and again; its log counts every call."""
+    return _asked_again(evidence, 2)
+
+
+def _asked_again(evidence: Evidence, times: int) -> Evidence:
     if call_ids(evidence)[-1]:
         raise NothingToSabotage("the last turn has tool calls, whose ids would be there twice")
     last = last_turn(evidence)
 
-    def rename(parts: list[Json]) -> None:
-        for part in parts:
-            part["id"] = "chatcmpl-again"
+    def again(number: int) -> Call:
+        def rename(parts: list[Json]) -> None:
+            for part in parts:
+                part["id"] = f"chatcmpl-again-{number}"
 
-    again = edit_reply(last, rename).model_copy(update={"index": last.index + 1, "id": f"{last.id}-again"})
+        return edit_reply(last, rename).model_copy(update={"index": last.index + number, "id": f"{last.id}-again-{number}"})
+
     prompt, completion = len(found(last.prompt_ids, "prompt ids")), len(found(last.samples[0].token_ids, "sampled ids"))
 
     def count(document: Json) -> None:
-        document["steps"][-1]["llm_call_count"] += 1
-        document["final_metrics"]["total_prompt_tokens"] += prompt
-        document["final_metrics"]["total_completion_tokens"] += completion
+        document["steps"][-1]["llm_call_count"] += times
+        document["final_metrics"]["total_prompt_tokens"] += prompt * times
+        document["final_metrics"]["total_completion_tokens"] += completion * times
 
     def context(document: Json) -> None:
         for name, tokens in (("n_input_tokens", prompt), ("n_output_tokens", completion)):
             if document["agent_result"][name] is not None:  # not every harness tells Harbor its tokens
-                document["agent_result"][name] += tokens
+                document["agent_result"][name] += tokens * times
 
     logged = edit_file(edit_file(evidence, TRAJECTORY, count), RESULT, context)
-    return replace(logged, calls=(*evidence.calls, again))
+    return replace(logged, calls=(*evidence.calls, *(again(number) for number in range(1, times + 1))))
 
 
 @saboteur

@@ -52,16 +52,37 @@ def orphan_call(evidence: Evidence) -> Evidence:
 def swapped_results(evidence: Evidence) -> Evidence:
     """Parallel calls are answered in the order in which they ended."""
 
-    def pair(messages: list[Json]) -> int | None:
-        both = (number for number, (one, two) in enumerate(pairwise(messages)) if one["role"] == two["role"] == "tool")
-        return next(both, None)
-
     def swap(messages: list[Json]) -> None:
-        first = pair(messages)
+        first = _pair(messages)
         assert first is not None
         messages[first], messages[first + 1] = messages[first + 1], messages[first]
 
-    return history(evidence, lambda messages: pair(messages) is not None, swap, "two results of one turn")
+    return history(evidence, lambda messages: _pair(messages) is not None, swap, "two results of one turn")
+
+
+@saboteur
+def misplaced_results(evidence: Evidence) -> Evidence:
+    """Two parallel calls get each other's results."""
+
+    def swap(messages: list[Json]) -> None:
+        first = _pair(messages)
+        assert first is not None
+        one, two = messages[first], messages[first + 1]
+        one["content"], two["content"] = two["content"], one["content"]
+
+    return history(evidence, lambda messages: _pair(messages) is not None, swap, "two results of one turn")
+
+
+@saboteur
+def replaced_result(evidence: Evidence) -> Evidence:
+    """Every result says the same."""
+
+    def replace_all(messages: list[Json]) -> None:
+        for message in messages:
+            if message["role"] == "tool":
+                message["content"] = "ok"
+
+    return history(evidence, _results, replace_all, "a tool result")
 
 
 @saboteur
@@ -153,3 +174,9 @@ def _last_history(evidence: Evidence, edit: Any) -> Evidence:
     if not _results(json.loads(call.received.body)["messages"]):
         raise NothingToSabotage("the last request has no tool result")
     return with_call(evidence, edit_request(call, lambda body: edit(body["messages"])))
+
+
+def _pair(messages: list[Json]) -> int | None:
+    """Where the first two results of one turn stand."""
+    both = (number for number, (one, two) in enumerate(pairwise(messages)) if one["role"] == two["role"] == "tool")
+    return next(both, None)

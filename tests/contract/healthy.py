@@ -15,7 +15,8 @@ from pytest_harness.evidence import Call, Deviation, Ending, Evidence, Manifest,
 TOOLS = [
     {"type": "function", "function": {"name": "bash", "parameters": {"type": "object", "properties": {"command": {"type": "string"}}}}}
 ]
-COMMANDS = (("ls -la",), ("cat a.txt", "cat b.txt"), ())
+COMMANDS = (("ls -la",), ("cat a.txt", "cat some/b.txt"), ())
+PRINTS = tuple(tuple(f"some output of {len(command)} characters" for command in commands) for commands in COMMANDS)
 SUBMIT = "echo COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT"
 UNLINKED = Deviation(
     requirement="ATF-003",
@@ -62,7 +63,9 @@ def build(harness: str, *, streams: bool, graded: bool, attempt: int, scenario: 
             harness=harness,
             sandbox="local",
             engine=engine,
-            scenario=ScenarioFacts(name=scenario, steps=len(COMMANDS), shell_commands=COMMANDS, reward=1.0 if graded else None),
+            scenario=ScenarioFacts(
+                name=scenario, steps=len(COMMANDS), shell_commands=COMMANDS, prints=PRINTS, reward=1.0 if graded else None
+            ),
             attempt=attempt,
             seam=SeamFacts(
                 harness=harness,
@@ -213,8 +216,13 @@ def echo(text: str, made: list[tuple[str, str]], streams: bool) -> Json:
     return message
 
 
+def printed(arguments: str) -> str:
+    """What the command in these arguments prints."""
+    return f"some output of {len(json.loads(arguments)['command'])} characters"
+
+
 def results(made: list[tuple[str, str]]) -> list[Json]:
-    return [{"role": "tool", "tool_call_id": name, "content": "some output"} for name, _ in made]
+    return [{"role": "tool", "tool_call_id": name, "content": printed(arguments)} for name, arguments in made]
 
 
 def step(number: int, text: str, made: list[tuple[str, str]], prompt: list[int], sampled: list[int], linked: bool, last: bool) -> Json:

@@ -30,36 +30,38 @@ def conversation(turns):
     ],
 )
 def test_the_number_of_assistant_messages_is_the_number_of_the_step(done, turn):
-    assert script().turn(conversation(done), ["read", "bash"], None) == turn
+    assert script().turn(conversation(done), dict.fromkeys(["read", "bash"]), None) == turn
 
 
 def test_a_finish_command_comes_with_the_last_step_and_every_one_after_it():
     finish = Turn("Done.", (("bash", {"command": "echo END"}),))
-    turns = [script(finish_command="echo END").turn(conversation(done), ["bash"], "auto") for done in range(5)]
+    turns = [script(finish_command="echo END").turn(conversation(done), dict.fromkeys(["bash"]), "auto") for done in range(5)]
     assert [len(turn.calls) for turn in turns] == [2, 1, 1, 1, 1]
     assert turns[2] == turns[3] == turns[4] == finish
 
 
 def test_the_seams_names_and_extra_arguments_are_used_in_order():
-    turn = script(shell_tool="run", shell_argument="cmd", extra={"timeout": 5, "background": False}).turn(conversation(1), ["run"], None)
+    turn = script(shell_tool="run", shell_argument="cmd", extra={"timeout": 5, "background": False}).turn(
+        conversation(1), dict.fromkeys(["run"]), None
+    )
     ((name, arguments),) = turn.calls
     assert (name, list(arguments.items())) == ("run", [("cmd", "make"), ("timeout", 5), ("background", False)])
 
 
 @pytest.mark.parametrize(("offered", "choice"), [([], None), (["bash"], "none")])
 def test_a_request_that_cannot_call_tools_is_a_side_call(offered, choice):
-    assert script().turn([USER], offered, choice) == Turn(SIDE_ANSWER)
+    assert script().turn([USER], dict.fromkeys(offered), choice) == Turn(SIDE_ANSWER)
 
 
 def test_a_conversation_without_the_instruction_is_a_side_call():
     with_instruction = script(instruction="Make it.\n")
     parts = {"role": "user", "content": [{"type": "text", "text": "<task>Make it.</task>"}]}
-    assert with_instruction.turn([parts], ["bash"], None).calls
-    assert with_instruction.turn([{"role": "user", "content": "Give this a title."}], ["bash"], None) == Turn(SIDE_ANSWER)
+    assert with_instruction.turn([parts], dict.fromkeys(["bash"]), None).calls
+    assert with_instruction.turn([{"role": "user", "content": "Give this a title."}], dict.fromkeys(["bash"]), None) == Turn(SIDE_ANSWER)
 
 
 def test_a_script_without_commands_needs_no_tools():
-    assert Script.for_seam([("Hello.", [])]).turn([USER], [], None) == Turn("Hello.")
+    assert Script.for_seam([("Hello.", [])]).turn([USER], dict.fromkeys([]), None) == Turn("Hello.")
 
 
 @pytest.mark.parametrize(
@@ -72,7 +74,12 @@ def test_a_script_without_commands_needs_no_tools():
 )
 def test_a_request_without_an_answer_is_refused_in_a_sentence(done, offered, choice, said):
     with pytest.raises(ScriptMismatchError, match=said):
-        script().turn(conversation(done), offered, choice)
+        script().turn(conversation(done), dict.fromkeys(offered), choice)
+
+
+def test_a_tool_without_the_seams_argument_is_refused_in_a_sentence():
+    with pytest.raises(ScriptMismatchError, match="with the argument `command`, but it takes only: script, timeout"):
+        script().turn(conversation(0), {"bash": ("script", "timeout")}, None)
 
 
 @pytest.mark.parametrize(

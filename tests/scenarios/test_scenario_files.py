@@ -12,6 +12,7 @@ reward = 1
 [[steps]]
 text = "Look."
 shell = ["ls", "pwd"]
+prints = ["/", ""]
 [[steps]]
 text = "Done."
 """
@@ -32,7 +33,7 @@ def write(tmp_path):
 def test_a_scenario_is_what_its_file_says(write):
     mine = ScenarioTable.load(write(GOOD))["mine"]
     assert mine.script == (("Look.", ("ls", "pwd")), ("Done.", ()))
-    assert mine.facts == ScenarioFacts(name="mine", steps=2, shell_commands=(("ls", "pwd"), ()), reward=1.0)
+    assert mine.facts == ScenarioFacts(name="mine", steps=2, shell_commands=(("ls", "pwd"), ()), prints=(("/", ""), ()), reward=1.0)
 
 
 def test_no_reward_is_not_a_reward_of_zero(write):
@@ -52,6 +53,8 @@ def test_no_reward_is_not_a_reward_of_zero(write):
         ('"ls", "pwd"', '"ls", 3', "step 1: shell must be a list of commands, not ['ls', 3]"),
         ("shell", "shel", "step 1: unknown key 'shel'; did you mean shell?"),
         ('text = "Look."', "text = 3", "step 1: text must be a string, not 3"),
+        ('"/", ""', '"/"', "step 1: prints must be a list of texts, one for each command"),
+        ('"/", ""', '"ls", ""', "step 1: prints 'ls', which the command itself says"),
         ('text = "Done."', "", "step 2: has neither text nor shell"),
         ('text = "Done."', 'shell = ["ls"]', "the last of the steps must be text"),
         ("[[steps]]", "[[stops]]", "unknown key 'stops'; did you mean steps?"),

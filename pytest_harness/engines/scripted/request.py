@@ -50,9 +50,9 @@ class ChatRequest:
     tokens_as_ids: bool
 
     @property
-    def offered(self) -> list[str]:
-        """The names of the tools."""
-        return [tool["function"]["name"] for tool in self.tools or ()]
+    def offered(self) -> dict[str, tuple[str, ...] | None]:
+        """The tools by name, each with the names of its arguments; None where its schema names none."""
+        return {tool["function"]["name"]: _arguments(tool["function"]) for tool in self.tools or ()}
 
 
 def read_json(raw: bytes, content_type: str | None) -> dict[str, Any]:
@@ -173,6 +173,12 @@ def read_tools(body: Mapping[str, Any]) -> list[dict[str, Any]] | None:
         if not isinstance(function, dict) or not isinstance(function.get("name"), str):
             raise malformed("Field required", f"body.tools.{number}.function.name")
     return tools
+
+
+def _arguments(function: Mapping[str, Any]) -> tuple[str, ...] | None:
+    parameters = function.get("parameters")
+    properties = parameters.get("properties") if isinstance(parameters, dict) else None
+    return tuple(properties) if isinstance(properties, dict) and properties else None
 
 
 def _tool_choice(body: Mapping[str, Any], tools: list[dict[str, Any]] | None) -> tuple[str | None, bool]:

@@ -18,6 +18,9 @@ SIDE_ANSWER = "A short answer."
 """What a request gets that is not the agent's conversation: one for a title, a summary, a probe."""
 
 
+Offered = Mapping[str, Sequence[str] | None]
+
+
 class ScriptError(Exception):
     """A script that cannot be played; the message says which part and why."""
 
@@ -107,11 +110,12 @@ class Script:
         """Whether any turn calls the shell tool."""
         return bool(self.finish_command) or any(step.commands for step in self.steps)
 
-    def turn(self, messages: Sequence[Mapping[str, Any]], offered: Sequence[str], tool_choice: str | None) -> Turn:
+    def turn(self, messages: Sequence[Mapping[str, Any]], offered: Offered, tool_choice: str | None) -> Turn:
         """The turn that follows ``messages``.
 
-        ``offered`` are the names of the request's tools; ``tool_choice`` is None, ``auto``, ``none``, ``required``, or the name of a tool.
-        Raises ScriptMismatchError if the tool that the turn calls is not among them, or the choice asks for another.
+        ``offered`` are the request's tools, each with the names of its arguments where they are known; ``tool_choice`` is None,
+        ``auto``, ``none``, ``required``, or the name of a tool. Raises ScriptMismatchError if the tool that the turn calls is not among
+        them or takes no such argument, or if the choice asks for another.
         """
         if self._is_side_call(messages, offered, tool_choice):
             return Turn(SIDE_ANSWER)
@@ -129,17 +133,23 @@ class Script:
         assert self.shell is not None
         return Turn(step.text, tuple((self._tool(offered, tool_choice), self.shell.arguments(command)) for command in commands))
 
-    def _is_side_call(self, messages: Sequence[Mapping[str, Any]], offered: Sequence[str], tool_choice: str | None) -> bool:
+    def _is_side_call(self, messages: Sequence[Mapping[str, Any]], offered: Offered, tool_choice: str | None) -> bool:
         if self.needs_tools and (not offered or tool_choice == "none"):
             return True
         return self.instruction is not None and not any(self.instruction.strip() in _text(message) for message in messages)
 
-    def _tool(self, offered: Sequence[str], tool_choice: str | None) -> str:
+    def _tool(self, offered: Offered, tool_choice: str | None) -> str:
         assert self.shell is not None
         name = self.shell.name
         if name not in offered:
             raise ScriptMismatchError(
                 f"The script calls the tool `{name}`, but the request offers only: {', '.join(offered)}. Correct the seam's shell tool."
+            )
+        known = offered[name]
+        if known is not None and self.shell.argument not in known:
+            raise ScriptMismatchError(
+                f"The script calls the tool `{name}` with the argument `{self.shell.argument}`, but it takes only: {', '.join(known)}. "
+                "Correct the seam's shell argument."
             )
         if tool_choice not in (None, "auto", "required", name):
             raise ScriptMismatchError(f"The script calls the tool `{name}`, but the request's tool_choice asks for `{tool_choice}`.")
