@@ -1,7 +1,8 @@
 """Gemini's generateContent, streamGenerateContent and countTokens, and its model lists.
 
 Paths are served below ``/v1beta``, ``/v1alpha``, ``/v1``, several of these, or none; a model's name may contain slashes and colons, plain
-or percent-encoded. ``GET …/models`` is also OpenAI's path: it is Gemini's below ``/v1beta`` and ``/v1alpha``, or with a key in Google's form.
+or percent-encoded. ``GET …/models`` is also OpenAI's path: it is Gemini's below ``/v1beta`` and ``/v1alpha``, or with a key as Google
+writes it.
 
 ``streamGenerateContent`` answers with server-sent events when ``alt=sse`` is in the query, else with one JSON array that grows, as Google's
 own server does. The pieces are in ``gemini_request`` and ``gemini_contents`` (in), ``gemini_reply`` (out), ``gemini_signature`` (what an

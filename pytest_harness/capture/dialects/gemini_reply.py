@@ -13,7 +13,7 @@ from typing import Any
 
 from pytest_harness.capture.dialects.base import Framing, MalformedReplyError
 from pytest_harness.capture.dialects.gemini_errors import error_document
-from pytest_harness.capture.dialects.gemini_signature import Signature, sign_call
+from pytest_harness.capture.dialects.gemini_signature import Signature
 from pytest_harness.capture.dialects.neutral import Json, Spoken, ToolCallAssembler, dump, event, spoken, usage_of
 
 _FINISH = {"stop": "STOP", "length": "MAX_TOKENS", "tool_calls": "STOP", "function_call": "STOP", "content_filter": "SAFETY"}
@@ -145,7 +145,7 @@ class _Candidate:
         else:
             for call in calls:
                 function_call = {"id": call.id, "name": call.name, "args": call.input}
-                signature = sign_call(call.id, call.name, call.arguments, None if parts else reasoning)
+                signature = Signature(None if parts else reasoning, call.id, call.name, call.arguments).write()
                 parts.append({"functionCall": function_call, "thoughtSignature": signature})
         if not parts:
             parts = [{"text": ""} if reasoning is None else {"text": "", "thoughtSignature": Signature(reasoning).write()}]

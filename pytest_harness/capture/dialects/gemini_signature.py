@@ -1,8 +1,8 @@
 """Our thought signatures: what a client must give back unchanged so that the engine sees the very turn it sampled.
 
 Gemini's clients echo ``thoughtSignature`` as it came, also where they drop thought texts, rewrite numbers or invent ids of their own for
-function calls (gemini-cli does all of it). So a call's signature holds the engine's id and, where reading and writing would not give
-them again, the arguments as the model wrote them; the first of a turn (or its last text) holds the reasoning.
+function calls (gemini-cli does all of it). So a call's signature holds the engine's id and the arguments as the model wrote them: no
+client can be trusted to give back 1.0, the spacing, or the order of keys. The first of a turn, or its last text, holds the reasoning.
 
 A signature is base64 of a mark and a JSON object. Anything without the mark is a foreign signature, which says nothing here.
 """
@@ -23,7 +23,7 @@ _MARK = b"harness-conformance:1:"
 
 @dataclass(frozen=True)
 class Signature:
-    """``call_id`` and ``name`` are those of the call that it signs; ``arguments`` is None where the client's own say the same."""
+    """What one part's signature holds; the last three are of the call that it signs."""
 
     reasoning: str | None = None
     call_id: str | None = None
@@ -55,12 +55,6 @@ def read_signature(text: str | None, where: str) -> Signature | None:
     if not all(value is None or isinstance(value, str) for value in values):
         raise RefusalError(f"Corrupted thought signature. ({where}: give it back as it came, or leave it out)", where)
     return Signature(*values)
-
-
-def sign_call(call_id: str, name: str, arguments: str, reasoning: str | None) -> str:
-    """The signature of a call that the engine sampled."""
-    plain = written(object_of(arguments) or {}) == arguments
-    return Signature(reasoning, call_id, name, None if plain else arguments).write()
 
 
 def arguments_of(args: Json, signature: Signature | None) -> str:
