@@ -11,7 +11,7 @@ import base64
 import binascii
 import re
 
-_ID = re.compile(r"[a-z]+_([0-9a-f]{32})n[0-9]+(?:x([A-Za-z0-9_-]+))?")
+_ID = re.compile(r"[a-z]+_([0-9a-f]{32})n[0-9]+(?:x([A-Za-z0-9_-]*))?")
 _SEAL = "hc1."
 
 
@@ -29,7 +29,7 @@ def turn_of(identity: object) -> str | None:
 def carried_by(identity: object) -> str | None:
     """The text that an item's id carries, None if none."""
     match = _ID.fullmatch(identity) if isinstance(identity, str) else None
-    return _decode(match[2]) if match and match[2] else None
+    return None if match is None or match[2] is None else _decode(match[2])
 
 
 def seal(text: str) -> str:

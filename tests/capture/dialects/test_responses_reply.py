@@ -384,6 +384,9 @@ def test_an_error_in_a_stream_is_raised_by_the_sdk_and_followed_by_a_failed_resp
         assert told[-1]["response"]["error"] == {"code": "server_error", "message": "The engine broke off."}
         return httpx.Response(200, headers={"content-type": "text/event-stream"}, content=body)
 
-    with openai.OpenAI(api_key="k", http_client=httpx.Client(transport=httpx.MockTransport(serve))) as client:
-        with client.responses.create(model="m", input="hi", stream=True) as told, pytest.raises(openai.APIError, match="broke off"):
-            list(told)
+    with (
+        openai.OpenAI(api_key="k", http_client=httpx.Client(transport=httpx.MockTransport(serve))) as client,
+        client.responses.create(model="m", input="hi", stream=True) as told,
+        pytest.raises(openai.APIError, match="broke off"),
+    ):
+        list(told)
