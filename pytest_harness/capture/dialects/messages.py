@@ -81,3 +81,6 @@ class MessagesDialect:
 def _model(model: str, created: float) -> dict[str, Any]:
     moment = datetime.fromtimestamp(int(created), UTC).isoformat().replace("+00:00", "Z")
     return {"type": "model", "id": model, "display_name": model, "created_at": moment}
+
+
+MESSAGES = MessagesDialect()
