@@ -1,7 +1,8 @@
-"""The command's door: ``harness-conformance info | judge | doctor | new-seam``. Thin: each command calls what does the work."""
+"""The command's door: ``harness-conformance info | judge | serve | doctor | new-seam``. Thin: each command calls what does the work."""
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 from typing import Annotated, NoReturn
@@ -84,7 +85,7 @@ def judge(
     from pytest_harness.reports.build import build_report, shown  # noqa: PLC0415
     from pytest_harness.reports.findings import write_findings  # noqa: PLC0415
     from pytest_harness.reports.store import write_report  # noqa: PLC0415
-    from pytest_harness.reports.terminal import print_findings, print_matrix  # noqa: PLC0415
+    from pytest_harness.reports.terminal import print_findings, print_matrix, print_remarks  # noqa: PLC0415
     from pytest_harness.verdict import Rollout, seam_verdicts  # noqa: PLC0415
 
     catalogue = load_catalogue(requirements)
@@ -99,9 +100,70 @@ def judge(
     report = build_report(seam_verdicts(rollouts, catalogue), catalogue=catalogue, run_id=run_id, folders=places)
     console = _console()
     print_findings(report, console)
+    print_remarks(report, console)
     print_matrix(report, console)
     console.print(f"report: {shown(write_report(report, report_dir))}", highlight=False, soft_wrap=True)
     raise SystemExit(0 if report.ok else 1)
+
+
+@app.command()
+def serve(
+    *,
+    llm_url: Annotated[str | None, typer.Option(metavar="URL", help="The engine, e.g. http://127.0.0.1:8000/v1. Required.")] = None,
+    model: Annotated[str | None, typer.Option(metavar="NAME", help="The model; not needed where the engine serves one.")] = None,
+    llm_key_env: Annotated[str | None, typer.Option(metavar="NAME", help="The variable that holds the engine's key.")] = None,
+    host: Annotated[str, typer.Option(help="The address to listen on; another than loopback needs --admin-key-env.")] = "127.0.0.1",
+    capture_port: Annotated[int, typer.Option(metavar="PORT", help="For harnesses; 0 is a free one.")] = 0,
+    control_port: Annotated[int, typer.Option(metavar="PORT", help="For the admin API; 0 is a free one.")] = 0,
+    one_port: Annotated[bool, typer.Option("--one-port", help="Only the control port, with the capture below /capture.")] = False,
+    admin_key_env: Annotated[str | None, typer.Option(metavar="NAME", help="The variable that holds the admin key.")] = None,
+    no_admin_key: Annotated[bool, typer.Option("--no-admin-key", help="An admin API without a key; on loopback only.")] = False,
+    journal_dir: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Where calls are recorded; a new temporary folder by default.")
+    ] = None,
+    workers: Annotated[int, typer.Option(metavar="N", help="Processes that serve the same ports.")] = 1,
+    level: Annotated[str, typer.Option(help="What the engine must return: tokens, logprobs or text. Only tokens may train.")] = "tokens",
+    durable: Annotated[bool, typer.Option("--durable", help="Bring each call to the disk before its reply is whole.")] = False,
+) -> None:
+    """Run the capture proxy as a server: sessions over an admin API, each with a key for one harness. Ends on SIGTERM or SIGINT."""
+    from pytest_harness.capture import UpstreamError  # noqa: PLC0415 (only this command needs a server)
+    from pytest_harness.capture.probe import LEVELS, ProbeError  # noqa: PLC0415
+    from pytest_harness.capture.serve import Config, ServeError, announce  # noqa: PLC0415
+    from pytest_harness.capture.serve import serve as run  # noqa: PLC0415
+    from pytest_harness.capture.sessions import SessionError  # noqa: PLC0415
+
+    known = next((name for name in LEVELS if name == level), None)
+    if known is None:
+        fail(f"there is no level {level}; choose one of {', '.join(reversed(LEVELS))}")
+    try:
+        config = Config(
+            llm_url=llm_url or "",
+            model=model,
+            llm_key=_secret("--llm-key-env", llm_key_env),
+            host=host,
+            capture_port=capture_port,
+            control_port=control_port,
+            one_port=one_port,
+            admin_key=_secret("--admin-key-env", admin_key_env),
+            open_admin=no_admin_key,
+            journal_dir=journal_dir,
+            workers=workers,
+            level=known,
+            durable=durable,
+        )
+        run(config, told=lambda served: announce(served, admin_key_env))
+    except (ServeError, ProbeError, UpstreamError, SessionError) as error:
+        fail(str(error))
+
+
+def _secret(option: str, variable: str | None) -> str | None:
+    """The value of the variable that an option names."""
+    if variable is None:
+        return None
+    value = os.environ.get(variable)
+    if not value:
+        fail(f"{option} names {variable}, and that variable is not set; set it to the key")
+    return value
 
 
 @app.command()

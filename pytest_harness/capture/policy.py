@@ -92,6 +92,5 @@ _CONSTRAINING: Mapping[str, Callable[[Any], bool]] = {
     **dict.fromkeys(_GIVEN, _given),
     "min_tokens": lambda value: value not in (None, 0),
     "response_format": lambda value: _given(value) and not (isinstance(value, dict) and value.get("type") == "text"),
-    "temperature": lambda value: type(value) in (int, float) and value == 0,
     "tool_choice": lambda value: value not in (None, "auto", "none"),
 }

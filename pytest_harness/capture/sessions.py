@@ -329,8 +329,7 @@ class Sessions:
             expires=expires,
             clock=self._clock,
         )
-        self._by_id[name] = session
-        self._by_digest[key_digest(session.key.encode())] = session
+        self._keep(session)
         return session
 
     def find(self, key: bytes) -> Session | None:
@@ -347,7 +346,7 @@ class Sessions:
 
     def __iter__(self) -> Iterator[Session]:
         """The open sessions in order of opening."""
-        return iter([session for session in self._by_id.values() if session is not None])
+        return iter([session for session in list(self._by_id.values()) if session is not None])
 
     def sweep(self) -> None:
         """End the sessions whose time is over. Looks at most once a second."""
@@ -357,6 +356,10 @@ class Sessions:
             for session in self:
                 if session.expired:
                     session.expire()
+
+    def _keep(self, session: Session) -> None:
+        self._by_id[session.id] = session
+        self._by_digest[key_digest(session.key.encode())] = session
 
     def _forget(self, session: Session) -> None:
         self._by_digest.pop(key_digest(session.key.encode()), None)

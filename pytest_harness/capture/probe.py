@@ -1,0 +1,188 @@
+"""What an engine can return, found out by asking it: two tiny requests, one of them streamed.
+
+The level is the highest that both replies reach: ``tokens`` (prompt ids, and one id and one logprob for each sampled token), ``logprobs``,
+``text``. Only ``tokens`` may train.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import httpx
+
+from pytest_harness.capture.upstream import Upstream
+
+Level = Literal["tokens", "logprobs", "text"]
+
+LEVELS: tuple[Level, ...] = ("text", "logprobs", "tokens")
+PROMPT = "Say hi."
+_SECONDS = 120
+_SHOWN = 300
+
+_REMEDIES = {
+    "prompt_token_ids": "vLLM returns it from 0.10.2 on when asked by return_token_ids, as this proxy does; use a newer one",
+    "token_ids": "vLLM returns it from 0.10.2 on when asked by return_token_ids, as this proxy does; use a newer one",
+    "logprobs": "start vLLM without a --max-logprobs that forbids them",
+    "one logprob for each id": "start vLLM with --return-tokens-as-token-ids and see which ids have none",
+}
+
+
+class ProbeError(Exception):
+    """An engine that cannot be used as asked; the message says why and what to do."""
+
+
+@dataclass(frozen=True, slots=True)
+class Mode:
+    """What one of the two replies held. ``missing`` names what it lacks for the level ``tokens``."""
+
+    level: Level
+    missing: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Probe:
+    """What is known of an engine."""
+
+    model: str
+    version: str | None
+    """vLLM's own version, where it tells one."""
+    whole: Mode
+    streamed: Mode
+
+    @property
+    def level(self) -> Level:
+        """What both modes reach."""
+        return min(self.whole.level, self.streamed.level, key=LEVELS.index)
+
+    def require(self, level: Level, url: str) -> None:
+        """Raises ProbeError if the engine returns less than ``level``, naming what is missing."""
+        if LEVELS.index(self.level) >= LEVELS.index(level):
+            return
+        poor, how = (self.whole, "") if LEVELS.index(self.whole.level) < LEVELS.index(level) else (self.streamed, " in a stream")
+        wanted = [name for name in poor.missing if level == "tokens" or name == "logprobs"]
+        name = f"vLLM {self.version}" if self.version else "the engine"
+        remedy = _REMEDIES.get(wanted[0], "") if wanted else ""
+        raise ProbeError(
+            f"{name} at {url} returns no {' and no '.join(wanted)}{how}, so it cannot serve the level {level}; "
+            f"{remedy}, or start this with --level {self.level}"
+        )
+
+
+def probe(url: str, *, model: str | None = None, api_key: str | None = None) -> Probe:
+    """Ask the engine at ``url`` which model it serves (``model`` if it serves that) and what it returns.
+
+    Raises ProbeError, or UpstreamError for a URL or key that cannot be one.
+    """
+    upstream = Upstream(url=url, model=model or "", api_key=api_key)
+    headers = {} if api_key is None else {"authorization": f"Bearer {api_key}"}
+    with httpx.Client(headers=headers, timeout=_SECONDS, trust_env=False) as client:
+        served = _served(client, upstream, model)
+        request = {
+            "model": served,
+            "messages": [{"role": "user", "content": PROMPT}],
+            "max_tokens": 4,
+            "logprobs": True,
+            "top_logprobs": 0,
+            "return_token_ids": True,
+            "return_tokens_as_token_ids": True,
+        }
+        whole = _mode([_object(_ask(client, upstream, request), url)])
+        stream = _ask(client, upstream, request | {"stream": True, "stream_options": {"include_usage": True}})
+        return Probe(served, _version(client, upstream), whole, _mode(list(_chunks(stream, url))))
+
+
+def _served(client: httpx.Client, upstream: Upstream, model: str | None) -> str:
+    """The model to ask for: the one that was named, or the only one there is."""
+    try:
+        reply = client.get(upstream.endpoint("/models"))
+    except (httpx.HTTPError, httpx.InvalidURL) as error:
+        raise ProbeError(f"the engine at {upstream.url} cannot be reached ({_reason(error)}); start it, or correct --llm-url") from None
+    if reply.status_code in (401, 403):
+        raise ProbeError(f"the engine at {upstream.url} refuses the key (status {reply.status_code}); name its variable with --llm-key-env")
+    if reply.status_code != 200:
+        if model is not None:
+            return model  # not every engine lists its models
+        raise ProbeError(f"the engine at {upstream.url} does not list its models (status {reply.status_code}); name one with --model")
+    document = _parsed(reply.text)
+    data = document.get("data") if isinstance(document, dict) else None
+    names = [card["id"] for card in data if isinstance(card, dict) and isinstance(card.get("id"), str)] if isinstance(data, list) else []
+    if model is not None and (model in names or not names):
+        return model
+    if model is not None:
+        raise ProbeError(f"the engine at {upstream.url} does not serve {model}; it serves {', '.join(names)}")
+    if len(names) != 1:
+        listed = ", ".join(names) or "no model that it names"
+        raise ProbeError(f"the engine at {upstream.url} serves {listed}; name one with --model")
+    return str(names[0])
+
+
+def _ask(client: httpx.Client, upstream: Upstream, request: Mapping[str, Any]) -> str:
+    try:
+        reply = client.post(upstream.endpoint("/chat/completions"), json=request)
+    except httpx.HTTPError as error:
+        raise ProbeError(f"the engine at {upstream.url} gives no reply to a tiny request ({_reason(error)}); see its log") from None
+    if reply.status_code in (401, 403):
+        raise ProbeError(f"the engine at {upstream.url} refuses the key (status {reply.status_code}); name its variable with --llm-key-env")
+    if reply.status_code != 200:
+        said = reply.text[:_SHOWN].replace("\n", " ")
+        raise ProbeError(
+            f"the engine at {upstream.url} refuses a tiny request with logprobs and token ids (status {reply.status_code}: {said})"
+        )
+    return reply.text
+
+
+def _object(text: str, url: str) -> dict[str, Any]:
+    document = _parsed(text)
+    if not isinstance(document, dict) or not isinstance(document.get("choices"), list):
+        raise ProbeError(f"the engine at {url} answers with something that is no chat completion; check --llm-url")
+    return document
+
+
+def _chunks(text: str, url: str) -> Iterator[dict[str, Any]]:
+    for line in text.splitlines():
+        data = line.removeprefix("data:").strip()
+        if line.startswith("data:") and data != "[DONE]":
+            yield _object(data, url)
+
+
+def _mode(documents: Sequence[Mapping[str, Any]]) -> Mode:
+    """What a reply holds, whole or in chunks."""
+    prompt, ids, logprobs = False, 0, 0
+    for document in documents:
+        prompt = prompt or bool(document.get("prompt_token_ids"))
+        for choice in document["choices"]:
+            if not isinstance(choice, dict):
+                continue
+            token_ids, entries = choice.get("token_ids"), choice.get("logprobs")
+            content = entries.get("content") if isinstance(entries, dict) else None
+            ids += len(token_ids) if isinstance(token_ids, list) else 0
+            logprobs += len(content) if isinstance(content, list) else 0
+    missing = [name for name, there in (("prompt_token_ids", prompt), ("token_ids", ids), ("logprobs", logprobs)) if not there]
+    if not missing and ids != logprobs:
+        missing.append("one logprob for each id")
+    return Mode("text" if not logprobs else "logprobs" if missing else "tokens", tuple(missing))
+
+
+def _version(client: httpx.Client, upstream: Upstream) -> str | None:
+    """What vLLM tells under ``/version``, beside ``/v1``."""
+    try:
+        reply = client.get(upstream.endpoint("/x").removesuffix("/x").removesuffix("/v1") + "/version")
+    except httpx.HTTPError:
+        return None
+    document = _parsed(reply.text) if reply.status_code == 200 else None
+    version = document.get("version") if isinstance(document, dict) else None
+    return version[:_SHOWN] if isinstance(version, str) else None
+
+
+def _parsed(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+
+
+def _reason(error: Exception) -> str:
+    return f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
