@@ -79,7 +79,7 @@ def read_request(body: bytes, *, counted: bool = False) -> tuple[Prepared, Respo
     model = "" if counted and document.get("model") is None else document.get("model")
     chat: Json = {"model": _required(model, "model", str)}
     toolbox = Toolbox(note)
-    told_tools = toolbox.add(document.get("tools") or [], "tools")
+    told_tools = toolbox.add(_flagged(document, "tools", list) or [], "tools")
     chat["messages"] = _instructions(document) + read_input(_required(document.get("input"), "input", None), toolbox, note)
     if not chat["messages"]:
         raise RefusalError("input is empty; send at least one item", "input")
