@@ -1,9 +1,9 @@
 """The engine's reply as Gemini's: candidates with parts, whole or streamed.
 
 A stream says texts and thoughts as they come. Function calls, which Gemini never cuts, come whole in its last chunk with the finish
-reasons and the usage; so both forms add up to the same. A call whose arguments are no JSON object cannot be said in Gemini and is not
-repaired: then no call of that candidate is given, and it ends as Gemini's own do, with MALFORMED_FUNCTION_CALL (or MAX_TOKENS, if the
-limit cut it) and a ``finishMessage`` that shows what the model wrote.
+reasons and the usage; so both forms add up to the same. A call without a name, or whose arguments are no JSON object, cannot be said in
+Gemini and is not repaired: then no call of that candidate is given, and it ends as Gemini's own do, with MALFORMED_FUNCTION_CALL (or
+MAX_TOKENS, if the limit cut it) and a ``finishMessage`` that shows what the model wrote.
 """
 
 from __future__ import annotations
@@ -136,12 +136,13 @@ class _Candidate:
         calls = self._calls.calls
         finish = _FINISH.get(self._finish or "", "OTHER")
         message = None if finish != "OTHER" else f"the engine's finish reason is {self._finish}"
-        malformed = [call for call in calls if call.input is None]
+        malformed = [f"{call.name}({call.arguments})" for call in calls if call.input is None]
+        malformed += [f"({arguments})" for arguments in self._calls.nameless]
         parts: list[Json] = []
         reasoning = "".join(self._reasoning) or None
         if malformed:
             finish = finish if finish == "MAX_TOKENS" else "MALFORMED_FUNCTION_CALL"
-            message = "Malformed function call: " + "; ".join(f"{call.name}({call.arguments})" for call in malformed)
+            message = "Malformed function call: " + "; ".join(malformed)
         else:
             for call in calls:
                 function_call = {"id": call.id, "name": call.name, "args": call.input}

@@ -225,6 +225,11 @@ class ToolCallAssembler:
         begun = sorted((call for call in self._calls if call.position is not None), key=lambda call: call.position or 0)
         return tuple(ToolCall(call.id or "", call.name, "".join(call.arguments)) for call in begun)
 
+    @property
+    def nameless(self) -> tuple[str, ...]:
+        """The arguments of calls for which no name has come: no dialect can say them."""
+        return tuple("".join(call.arguments) for call in self._calls if call.position is None)
+
     def _feed(self, delta: object, place: int) -> CallPiece | None:
         if not isinstance(delta, dict):
             raise MalformedReplyError(f"a tool call of the engine's is {told(delta)} instead of an object")

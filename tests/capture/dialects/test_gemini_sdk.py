@@ -194,6 +194,14 @@ def test_arguments_that_are_no_object_are_told_as_malformed(client, wire, argume
     assert not any(part.function_call for part in candidate.content.parts)
 
 
+def test_a_call_without_a_name_is_told_as_malformed(client, wire):
+    calls = [{"id": "e", "function": {"arguments": '{"a": 1}'}}, call("ls", "{}")]
+    wire.say = lambda chat: completion({"content": None, "tool_calls": calls})
+    candidate = client.models.generate_content(model="m", contents="hi").candidates[0]
+    assert candidate.finish_reason.value == "MALFORMED_FUNCTION_CALL"
+    assert json.loads(wire.told[-1])["candidates"][0]["finishMessage"] == 'Malformed function call: ({"a": 1})'
+
+
 @pytest.mark.parametrize("streamed", [False, True])
 def test_a_chat_with_function_calling_gives_the_engine_its_own_turns_back(client, wire, streamed):
     turns = [
