@@ -30,8 +30,10 @@ class ResponsesReply:
         turn = secrets.token_hex(16)
         self._id = f"resp_{turn}"
         self._output = Output(request, turn, self._emit)
+        self._echo = dump(request.echo)[1:-1]  # it may be long, for it has the tools, and it is told three times
         self._events: list[bytes] = []
         self._number = 0
+        self._streamed = True
         self._finish: str | None = None
         self._usage: Usage | None = None
 
@@ -39,13 +41,15 @@ class ResponsesReply:
         """The response. Raises MalformedReplyError."""
         if spoken(completion) is None:
             raise MalformedReplyError("the engine's reply has no choices")
+        self._streamed = False
         self._hear(completion)
-        return dump(self._ended())
+        return self._ended()[1]
 
     def opening(self) -> bytes:
         """``response.created`` and ``response.in_progress``."""
+        response = self._response("in_progress", [])
         for name in ("created", "in_progress"):
-            self._emit(name, {"response": self._response("in_progress", [])})
+            self._emit_response(name, response)
         return self._told()
 
     def chunk(self, chunk: Mapping[str, Any]) -> bytes:
@@ -55,8 +59,7 @@ class ResponsesReply:
 
     def closing(self) -> bytes:
         """The end of every open item, and of the response."""
-        response = self._ended()
-        self._emit(response["status"], {"response": response})
+        self._emit_response(*self._ended())
         return self._told()
 
     def error_event(self, status: int, message: str) -> bytes:
@@ -65,7 +68,7 @@ class ResponsesReply:
         del fields["type"]
         self._emit("error", fields | {"error": error_fields(status, message)}, prefix="")
         failed = self._response("failed", [], error={"code": fields["code"] or "server_error", "message": message})
-        self._emit("failed", {"response": failed})
+        self._emit_response("failed", failed)
         return self._told()
 
     def _hear(self, document: Mapping[str, Any]) -> None:
@@ -82,27 +85,32 @@ class ResponsesReply:
         self._output.call(said.tool_calls)
         self._finish = said.finish_reason or self._finish
 
-    def _ended(self) -> Json:
+    def _ended(self) -> tuple[str, bytes]:
+        """The status of the response, and the response."""
         status: Literal["completed", "incomplete"] = "completed" if self._finish in _COMPLETED else "incomplete"
         reason = _REASONS.get(self._finish, self._finish) if self._finish else None
-        return self._response(status, self._output.end(status), reason=reason if status == "incomplete" else None)
+        return status, self._response(status, self._output.end(status), reason=reason)
 
-    def _response(self, status: str, output: list[Json], *, reason: str | None = None, error: Json | None = None) -> Json:
-        return {
-            "id": self._id,
-            "object": "response",
-            "created_at": self._created,
-            "status": status,
-            **self._request.echo,
+    def _response(self, status: str, output: list[Json], *, reason: str | None = None, error: Json | None = None) -> bytes:
+        head = {"id": self._id, "object": "response", "created_at": self._created, "status": status}
+        tail = {
             "error": error,
             "incomplete_details": {"reason": reason} if status == "incomplete" else None,
             "output": output,
             "usage": None if self._usage is None or status == "in_progress" else _usage(self._usage),
         }
+        return b"%s,%s,%s" % (dump(head)[:-1], self._echo, dump(tail)[1:])
 
     def _emit(self, name: str, fields: Json, *, prefix: str = "response.") -> None:
-        kind = f"{prefix}{name}"
-        self._events.append(event({"type": kind, "sequence_number": self._number, **fields}, kind))
+        if self._streamed:
+            kind = f"{prefix}{name}"
+            self._events.append(event({"type": kind, "sequence_number": self._number, **fields}, kind))
+            self._number += 1
+
+    def _emit_response(self, name: str, response: bytes) -> None:
+        kind = f"response.{name}"
+        head = dump({"type": kind, "sequence_number": self._number})
+        self._events.append(b'event: %s\ndata: %s,"response":%s}\n\n' % (kind.encode(), head[:-1], response))
         self._number += 1
 
     def _told(self) -> bytes:
