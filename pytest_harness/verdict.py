@@ -66,6 +66,10 @@ class SeamVerdict:
     """The status of one seam: a harness in a sandbox."""
 
     harness: str
+    version: str
+    """The version that really ran; empty if none is recorded."""
+    row: str
+    """SHA-256 of its row in the seam table."""
     sandbox: str
     status: Status
     why: str
@@ -107,11 +111,15 @@ class SeamVerdict:
 
 
 def seam_verdicts(rollouts: Iterable[Rollout], catalogue: Catalogue) -> tuple[SeamVerdict, ...]:
-    """One verdict for each harness and sandbox, in the order of their first rollout."""
-    seams: dict[tuple[str, str], list[Rollout]] = {}
+    """One verdict for each harness and sandbox, in the order of their first rollout.
+
+    Another version of the harness, and another row of the seam table, is another seam: what it did says nothing of this one.
+    """
+    seams: dict[tuple[str, ...], list[Rollout]] = {}
     for rollout in rollouts:
         manifest = rollout.evidence.manifest
-        seams.setdefault((manifest.harness, manifest.sandbox), []).append(rollout)
+        key = (manifest.harness, manifest.sandbox, manifest.versions.get("harness", ""), manifest.seam.digest)
+        seams.setdefault(key, []).append(rollout)
     return tuple(seam_verdict(group, catalogue) for group in seams.values())
 
 
@@ -128,6 +136,8 @@ def seam_verdict(rollouts: Iterable[Rollout], catalogue: Catalogue) -> SeamVerdi
     rewards = [rollout.graded for rollout in group if rollout.graded is not None]
     return SeamVerdict(
         harness=first.harness,
+        version=first.versions.get("harness", ""),
+        row=first.seam.digest,
         sandbox=first.sandbox,
         status=status,
         why=why,

@@ -36,7 +36,7 @@ Delivery = Literal["delivered", "client_gone", "unknown"]
 class Record(BaseModel):
     """A frozen piece of evidence. NaN and infinities survive a round trip through JSON."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", ser_json_inf_nan="constants")
+    model_config = ConfigDict(frozen=True, extra="forbid", ser_json_inf_nan="constants", use_attribute_docstrings=True)
 
 
 class Message(Record):

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import shlex
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -14,23 +16,28 @@ from pytest_harness.requirements import Catalogue
 from pytest_harness.verdict import RequirementVerdict, Rollout, SeamVerdict
 
 
-def build_report(verdicts: tuple[SeamVerdict, ...], *, catalogue: Catalogue, run_id: str, folders: Mapping[str, Path]) -> Report:
+def build_report(
+    verdicts: tuple[SeamVerdict, ...], *, catalogue: Catalogue, run_id: str, folders: Mapping[str, Path], sabotage: str | None = None
+) -> Report:
     """The report of these seams. ``folders`` maps the id of each attempt to the folder of its evidence."""
+    context = _Context(folders, sabotage, _names(verdicts))
     return Report(
         harness_conformance=__version__,
         requirement_set=catalogue.version,
+        sabotage=sabotage,
         run_id=run_id,
         written_at=datetime.now(UTC).isoformat(timespec="seconds"),
         required=sum(verdict.required for verdict in verdicts),
         ran=sum(verdict.ran for verdict in verdicts),
         ok=all(verdict.ok for verdict in verdicts),
-        seams=tuple(_seam(verdict, folders) for verdict in verdicts),
+        seams=tuple(_seam(verdict, context) for verdict in verdicts),
     )
 
 
-def replay_command(folder: Path, requirement: str) -> str:
+def replay_command(folder: Path, requirement: str, sabotage: str | None = None) -> str:
     """The command that judges one requirement again on stored evidence."""
-    return f"pytest --replay {shown(folder)} -k {requirement}"
+    fault = f" --sabotage {sabotage}" if sabotage else ""
+    return f"pytest --replay {shlex.quote(shown(folder))}{fault} -k {requirement}"
 
 
 def shown(folder: Path) -> str:
@@ -39,9 +46,39 @@ def shown(folder: Path) -> str:
     return str(folder.relative_to(here) if folder.is_relative_to(here) else folder)
 
 
-def _seam(verdict: SeamVerdict, folders: Mapping[str, Path]) -> ReportedSeam:
+@dataclass(frozen=True)
+class _Context:
+    """What the parts of a report have in common."""
+
+    folders: Mapping[str, Path]
+    sabotage: str | None
+    names: Mapping[tuple[str, str, str, str], str]
+
+
+def _names(verdicts: Iterable[SeamVerdict]) -> dict[tuple[str, str, str, str], str]:
+    """A name for each seam: as short as it can be without two being called the same."""
+    keys = [_key(verdict) for verdict in verdicts]
+    names = {}
+    for key in keys:
+        harness, sandbox, version, row = key
+        same = [other for other in keys if other[:2] == key[:2]]
+        name = harness if len(same) == 1 else f"{harness} {version}"
+        if sum(other[2] == version for other in same) > 1:
+            name += f" (row {row[:8]})"
+        names[key] = f"{name} in {sandbox}"
+    return names
+
+
+def _key(verdict: SeamVerdict) -> tuple[str, str, str, str]:
+    return verdict.harness, verdict.sandbox, verdict.version, verdict.row
+
+
+def _seam(verdict: SeamVerdict, context: _Context) -> ReportedSeam:
     return ReportedSeam(
+        name=context.names[_key(verdict)],
         harness=verdict.harness,
+        version=verdict.version,
+        row=verdict.row,
         sandbox=verdict.sandbox,
         dialect=verdict.rollouts[0].evidence.manifest.seam.dialect,
         status=verdict.status,
@@ -51,13 +88,13 @@ def _seam(verdict: SeamVerdict, folders: Mapping[str, Path]) -> ReportedSeam:
         mean_reward=verdict.mean_reward,
         graded=verdict.graded,
         families=verdict.families,
-        requirements=tuple(_requirement(requirement, verdict.rollouts, folders) for requirement in verdict.requirements),
-        attempts=tuple(_attempt(rollout, folders) for rollout in verdict.rollouts),
+        requirements=tuple(_requirement(requirement, verdict.rollouts, context) for requirement in verdict.requirements),
+        attempts=tuple(_attempt(rollout, context.folders) for rollout in verdict.rollouts),
         stale_deviations=tuple(f"{stale.requirement}: {stale.reason} ({stale.link})" for stale in verdict.stale),
     )
 
 
-def _requirement(verdict: RequirementVerdict, rollouts: tuple[Rollout, ...], folders: Mapping[str, Path]) -> ReportedRequirement:
+def _requirement(verdict: RequirementVerdict, rollouts: tuple[Rollout, ...], context: _Context) -> ReportedRequirement:
     requirement = verdict.requirement
     return ReportedRequirement(
         id=requirement.id,
@@ -75,7 +112,7 @@ def _requirement(verdict: RequirementVerdict, rollouts: tuple[Rollout, ...], fol
                 where=finding.where,
                 expected=finding.expected,
                 seen=finding.seen,
-                replay=replay_command(folders[rollout.evidence.manifest.attempt_id], requirement.id),
+                replay=replay_command(context.folders[rollout.evidence.manifest.attempt_id], requirement.id, context.sabotage),
             )
             for rollout in rollouts
             if rollout.validity.valid

@@ -17,7 +17,7 @@ from pytest_harness.verdict import Standing, Status
 class Part(BaseModel):
     """A part of the document."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
 
 
 class ReportedFinding(Part):
@@ -57,6 +57,7 @@ class ReportedAttempt(Part):
     evidence: str
     """Its folder, relative to the folder in which pytest ran where it lies below it."""
     valid: bool
+    """Whether the rollout says anything of its subject; not that it met any requirement, and not that it may be trained on."""
     blame: Blame | None
     """Who is to blame where it is not valid."""
     reason: str
@@ -74,7 +75,13 @@ class ReportedAttempt(Part):
 class ReportedSeam(Part):
     """One seam with its verdict."""
 
+    name: str
+    """What to call it in this report: ``pi in local``, with version and row where two would be called the same."""
     harness: str
+    version: str
+    """The version that really ran; empty if none is recorded."""
+    row: str
+    """SHA-256 of its row in the seam table."""
     sandbox: str
     dialect: str
     status: Status
@@ -100,6 +107,8 @@ class Report(Part):
     harness_conformance: str
     """The version that wrote the report."""
     requirement_set: str
+    sabotage: str | None
+    """The known fault that was put into the evidence before it was judged; null for an honest report."""
     run_id: str
     written_at: str
     required: int

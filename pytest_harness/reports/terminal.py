@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from pytest_harness.reports.model import Report, ReportedSeam
+from pytest_harness.reports.model import Report, ReportedRequirement, ReportedSeam
 from pytest_harness.requirements import FAMILIES
 from pytest_harness.verdict import Standing
 
@@ -27,26 +27,54 @@ def print_matrix(report: Report, console: Console) -> None:
     table.add_column("verdict", no_wrap=True)
     for seam in report.seams:
         cells = [cell(seam.families.get(family, {})) for family in families]
-        table.add_row(_name(seam), *cells, Text(seam.status, STYLES[seam.status]))
+        table.add_row(seam.name, *cells, Text(seam.status, STYLES[seam.status]))
     console.print(table)
+    if any("deviation" in standings for seam in report.seams for standings in seam.families.values()):
+        _line(console, "d: broken by a known deviation, a fault of a named version of something else", "dim")
+    if any(
+        requirement.standing == "failed" and requirement.level == "SHOULD" for seam in report.seams for requirement in seam.requirements
+    ):
+        _line(console, "w: a SHOULD that is not met; it speaks against no verdict", "dim")
     for seam in report.seams:
         verdict = f"{seam.status}: {seam.why}" if seam.why else seam.status
-        console.print(f"{_name(seam)}: {_rollouts(seam)}, {_reward(seam)}; {verdict}", soft_wrap=True, highlight=False, markup=False)
-    console.print(f"{report.ran} of {report.required} required checks ran", highlight=False)
+        _line(console, f"{seam.name}: {_rollouts(seam)}; {verdict}")
+        open_musts = [each for each in seam.requirements if each.level == "MUST" and each.standing in ("not_exercised", "unverifiable")]
+        for requirement in open_musts:
+            if requirement.results:
+                _line(console, f"  did not run: {requirement.id} {requirement.title}: {'; '.join(requirement.reasons)}", "dim")
+        if (unjudged := sum(not requirement.results for requirement in open_musts)) > 0:
+            _line(console, f"  did not run: {unjudged} that no test judged", "dim")
+    _line(console, f"{report.ran} of {report.required} required checks ran")
 
 
 def print_findings(report: Report, console: Console) -> None:
-    """Print what was found wrong, requirement by requirement, each with the command that judges it again."""
+    """Print what speaks against the seams, requirement by requirement, each with the command that judges it again."""
     for seam in report.seams:
         for attempt in seam.attempts:
             if not attempt.valid:
                 _line(console, f"{attempt.name} counts for nothing; to blame: {attempt.blame}: {attempt.reason}", "magenta")
         for requirement in seam.requirements:
-            if requirement.standing in FAILING:
-                _line(console, f"{requirement.id} {requirement.title} ({requirement.level}): {requirement.statement}", "red")
-                for finding in requirement.findings:
-                    _line(console, f"  {finding.attempt}: {finding.where}: expected {finding.expected}, seen {finding.seen}")
-                    _line(console, f"    {finding.replay}")
+            if requirement.standing in FAILING and requirement.level == "MUST":
+                _findings(console, requirement, "red", len(requirement.findings))
+
+
+def print_remarks(report: Report, console: Console) -> None:
+    """Print what was found and speaks against no verdict: SHOULDs that are not met, and known deviations."""
+    for seam in report.seams:
+        for requirement in seam.requirements:
+            if requirement.standing in FAILING and requirement.level == "SHOULD":
+                _findings(console, requirement, "yellow", 1, f"{seam.name}: ")
+            elif requirement.standing == "deviation":
+                _line(console, f"{seam.name}: {requirement.id} {requirement.title}: {'; '.join(requirement.reasons)}", "yellow")
+
+
+def _findings(console: Console, requirement: ReportedRequirement, style: str, most: int, prefix: str = "") -> None:
+    _line(console, f"{prefix}{requirement.id} {requirement.title} ({requirement.level}): {requirement.statement}", style)
+    for finding in requirement.findings[:most]:
+        _line(console, f"  {finding.attempt}: {finding.where}: expected {finding.expected}, seen {finding.seen}")
+        _line(console, f"    {finding.replay}")
+    if (more := len(requirement.findings) - most) > 0:
+        _line(console, f"  and {more} more, in the report")
 
 
 def _line(console: Console, text: str, style: str = "") -> None:
@@ -65,15 +93,8 @@ def cell(standings: Mapping[Standing, int]) -> Text:
     return text.append(f" {deviations}d", "yellow") if deviations else text
 
 
-def _name(seam: ReportedSeam) -> str:
-    return f"{seam.harness} in {seam.sandbox}"
-
-
 def _rollouts(seam: ReportedSeam) -> str:
     valid = sum(attempt.valid for attempt in seam.attempts)
     count = len(seam.attempts)
-    return f"{count} rollouts" if valid == count else f"{valid} of {count} rollouts valid"
-
-
-def _reward(seam: ReportedSeam) -> str:
-    return "no reward" if seam.mean_reward is None else f"mean reward {seam.mean_reward:.2f} of {seam.graded} graded"
+    rollouts = "1 rollout" if count == 1 else f"{count} rollouts"
+    return f"{rollouts}, {seam.graded} graded" if valid == count else f"{valid} of {rollouts} valid, {seam.graded} graded"

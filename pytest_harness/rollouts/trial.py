@@ -6,6 +6,7 @@ Harbor reads the reward, converts the harness's log to ATIF and writes its trial
 from __future__ import annotations
 
 import contextlib
+import logging
 import warnings
 from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
@@ -83,6 +84,8 @@ async def run_trial(
             # A host that turns warnings into errors means its own code, not Harbor's.
             warnings.simplefilter("ignore")
             import_litellm_offline()
+            # Harbor's log goes into the trial's folder; a host's own log need not have it too.
+            logging.getLogger("harbor").propagate = False
             trial = await Trial.create(config)
             if native_log is not None:
                 trial.add_hook(TrialEvent.AGENT_END, _collecting(trial, native_log, work / "native"))

@@ -18,7 +18,7 @@ from pytest_harness.reports.model import Report
 from pytest_harness.reports.store import write_report
 from pytest_harness.resources import resource
 from pytest_harness.session import fixtures
-from pytest_harness.session.judged import Judged, folder_of
+from pytest_harness.session.judged import Judged, ended_of, folder_of
 from pytest_harness.session.outcome import category_of
 from pytest_harness.session.plan import Attempt, plan_of
 from pytest_harness.session.prepare import Unready, prepare
@@ -36,10 +36,11 @@ class ConformanceSession:
         self.config = config
         self.is_worker = hasattr(config, "workerinput")
         self.plan = plan_of(config)
-        self.progress = Progress(config, total=len(self.plan.attempts), silent=self.is_worker)
+        self.progress = Progress(config, total=len(self.plan.attempts), is_worker=self.is_worker)
         config.stash[fixtures.PLAN] = self.plan
         config.stash[fixtures.PROGRESS] = self.progress
         config.stash[fixtures.MEMORY] = {}
+        config.stash[fixtures.ENDED] = {}
         config.pluginmanager.register(fixtures, "harness-conformance-fixtures")
         self.judged: list[Judged] = []
         self.folders: dict[Path, None] = {}
@@ -114,6 +115,8 @@ class ConformanceSession:
             return
         if (folder := folder_of(report.user_properties)) is not None:
             self.folders[folder] = None
+        if line := ended_of(report.user_properties):
+            self.progress.say(line)
         if (judged := Judged.of_properties(report.user_properties, self.plan.catalogue)) is not None:
             self.judged.append(judged)
 
@@ -123,7 +126,7 @@ class ConformanceSession:
         if not self.folders:
             return
         self.report = report_of(self.plan, self.judged, self.folders)
-        self.report_path = write_report(self.report, self.config.getoption("harness_report_dir"))
+        self.report_path = write_report(self.report, self.plan.report_dir)
         if not self.report.ok and session.exitstatus == pytest.ExitCode.OK:
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
@@ -131,11 +134,12 @@ class ConformanceSession:
         """The matrix, what ran of what was required, and where the report lies."""
         if self.report is None:
             return
-        from pytest_harness.reports.terminal import print_matrix  # noqa: PLC0415 (workers print nothing)
+        from pytest_harness.reports.terminal import print_matrix, print_remarks  # noqa: PLC0415 (workers print nothing)
 
         writer = self.config.get_terminal_writer()
         console = Console(force_terminal=writer.hasmarkup, width=writer.fullwidth if writer.hasmarkup else PLAIN_WIDTH)
         with console.capture() as captured:
+            print_remarks(self.report, console)
             print_matrix(self.report, console)
         terminalreporter.section("harness conformance")
         writer.write("".join(f"{line.rstrip()}\n" for line in captured.get().splitlines()))

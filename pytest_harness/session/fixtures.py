@@ -11,7 +11,7 @@ from pytest_harness.contract import judge_one, validity
 from pytest_harness.evidence import Evidence
 from pytest_harness.provision import ProvisionError
 from pytest_harness.requirements import Requirement
-from pytest_harness.session.judged import Judged, folder_property
+from pytest_harness.session.judged import Judged, ended_property, folder_property
 from pytest_harness.session.outcome import raise_outcome
 from pytest_harness.session.plan import Attempt, Plan
 from pytest_harness.session.progress import Progress
@@ -20,6 +20,8 @@ Loaded = tuple[Path, Evidence]
 
 PLAN = pytest.StashKey[Plan]()
 PROGRESS = pytest.StashKey[Progress]()
+ENDED = pytest.StashKey[dict[Path, str]]()
+"""By the folder of its evidence: how a rollout of this process ended, for people."""
 MEMORY = pytest.StashKey[dict[str, Loaded | str]]()
 """By the id of the attempt: its evidence, or why there is none."""
 
@@ -41,9 +43,10 @@ def harness_evidence(harness_attempt: Attempt, pytestconfig: pytest.Config) -> L
 def _load(attempt: Attempt, config: pytest.Config) -> Loaded | str:
     """The evidence, or the sentence that says why it cannot be had."""
     try:
-        with config.stash[PROGRESS].running(attempt) as done:
+        with config.stash[PROGRESS].running(attempt) as ended:
             folder, evidence = attempt.load()
-            done(evidence)
+            if attempt.spec is not None:
+                config.stash[ENDED][folder] = ended(evidence)
             return folder, config.stash[PLAN].sabotaged(evidence)
     except ProvisionError as error:
         return str(error)
@@ -55,7 +58,7 @@ def settle_validity(request: pytest.FixtureRequest) -> Callable[[Loaded], None]:
 
     def settle(loaded: Loaded) -> None:
         folder, evidence = loaded
-        request.node.user_properties.append(folder_property(folder))
+        request.node.user_properties += [folder_property(folder), ended_property(request.config.stash[ENDED].get(folder, ""))]
         verdict = validity(evidence)
         if not verdict.valid:
             pytest.fail(f"this rollout counts for nothing; to blame: {verdict.blame}: {verdict.reason}\n{folder}", pytrace=False)
@@ -72,7 +75,7 @@ def settle(request: pytest.FixtureRequest) -> Callable[[Loaded, Requirement], No
         request.node.user_properties.append(folder_property(folder))
         if not validity(evidence).valid:
             pytest.skip("the rollout is invalid, see test_rollout")
-        judged = Judged(folder, judge_one(evidence, requirement))
+        judged = Judged(folder, judge_one(evidence, requirement), request.config.stash[PLAN].sabotage)
         request.node.user_properties.append(judged.to_property())
         raise_outcome(judged)
 

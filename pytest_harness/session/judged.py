@@ -11,11 +11,22 @@ from pytest_harness.requirements import Catalogue
 
 JUDGEMENT = "harness-conformance-judgement"
 EVIDENCE = "harness-conformance-evidence"
+ENDED = "harness-conformance-ended"
 
 
 def folder_property(folder: Path) -> tuple[str, str]:
     """The folder of the evidence a test looked at, as an entry of its ``user_properties``."""
     return EVIDENCE, str(folder)
+
+
+def ended_property(line: str) -> tuple[str, str]:
+    """How the rollout ended, for people; empty if it was only read."""
+    return ENDED, line
+
+
+def ended_of(properties: list[tuple[str, Any]]) -> str:
+    """That line among a test's ``user_properties``, empty if there is none."""
+    return next((str(value) for name, value in properties if name == ENDED), "")
 
 
 def folder_of(properties: list[tuple[str, Any]]) -> Path | None:
@@ -29,6 +40,8 @@ class Judged:
 
     folder: Path
     judgement: Judgement
+    sabotage: str | None = None
+    """The fault that was put into it before."""
 
     def to_property(self) -> tuple[str, dict[str, Any]]:
         """As an entry of a test's ``user_properties``."""

@@ -39,11 +39,18 @@ def raise_outcome(judged: Judged) -> None:
     pytest.skip(judgement.reason or "; ".join(str(finding) for finding in judgement.findings))
 
 
+MOST_FINDINGS = 5
+"""So many of one test are printed; the report has all."""
+
+
 def explain(judged: Judged) -> str:
     """The findings for people: what was expected, what was seen, where, why it matters, and how to see it again."""
+    findings = judged.judgement.findings
     requirement = judged.judgement.requirement
     lines = [f"{requirement.id} {requirement.title} ({requirement.level}): {requirement.statement}"]
-    for finding in judged.judgement.findings:
+    for finding in findings[:MOST_FINDINGS]:
         lines += [f"  {finding.where}", f"    expected  {finding.expected}", f"    seen      {finding.seen}"]
-    lines += [f"  why: {requirement.why}", f"  replay: {replay_command(judged.folder, requirement.id)}"]
+    if len(findings) > MOST_FINDINGS:
+        lines += [f"  and {len(findings) - MOST_FINDINGS} more, in the report"]
+    lines += [f"  why: {requirement.why}", f"  replay: {replay_command(judged.folder, requirement.id, judged.sabotage)}"]
     return "\n".join(lines)

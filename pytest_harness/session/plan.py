@@ -22,6 +22,10 @@ from pytest_harness.seams import Seam, SeamError, SeamTable
 SANDBOXES = ("local",)
 ENGINES = ("scripted",)
 
+REPORT_DIR = Path(".harness/report")
+REPLAY_DIR = Path(".harness/replay")
+"""A replay, perhaps of one attempt, must not overwrite the report of the run whose evidence it reads."""
+
 
 @dataclass(frozen=True)
 class Attempt:
@@ -45,6 +49,7 @@ class Plan:
     attempts: tuple[Attempt, ...]
     named: frozenset[str] = frozenset()
     """The harnesses named one by one; the others were reached by ``all`` or are replayed."""
+    report_dir: Path = REPORT_DIR
     sabotage: str | None = None
     """The known fault that is put into the evidence after it was read; what is on disk stays as it is."""
 
@@ -73,7 +78,8 @@ def plan_of(config: pytest.Config) -> Plan:
         catalogue = load_catalogue(config.getoption("harness_requirements"))
         replay: Path | None = config.getoption("harness_replay")
         plan = _live(config, run_id, catalogue) if replay is None else Plan(run_id, catalogue, _stored(config, replay))
-        return replace(plan, sabotage=_sabotage(config))
+        report_dir = config.getoption("harness_report_dir") or (REPORT_DIR if replay is None else REPLAY_DIR)
+        return replace(plan, report_dir=report_dir, sabotage=_sabotage(config))
     except (SeamError, ScenarioError, RequirementsError, EvidenceError) as error:
         raise pytest.UsageError(str(error)) from None
 
@@ -125,6 +131,9 @@ def _live(config: pytest.Config, run_id: str, catalogue: Catalogue) -> Plan:
     attempts: int = config.getoption("harness_attempts")
     if attempts < 1:
         raise pytest.UsageError(f"--attempts {attempts}: at least 1 is needed")
+    for seam in seams.values():
+        for scenario in seam.scenarios:
+            scenarios[scenario]  # a row that declares what is not there is refused, also where it is not asked for
     pool = RolloutPool(config.getoption("harness_evidence_dir"), run_id=run_id, requirements=catalogue.version)
     wanted: list[str] = config.getoption("harness_scenario")
     specs = [

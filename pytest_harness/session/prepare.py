@@ -28,5 +28,5 @@ def prepare(plan: Plan, say: Callable[[str], None]) -> None:
             provision(seam, progress=say)
         except ProvisionError as error:
             if seam.name in plan.named:
-                raise Unready(str(error)) from None
-            say(str(error))
+                raise Unready(f"{seam.name}: {error}") from None
+            say(f"{seam.name}: {error}")

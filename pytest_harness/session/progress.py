@@ -1,4 +1,4 @@
-"""Tells what a long run is doing: a bar on a terminal while a rollout runs, one plain line for each that ended."""
+"""Tells what a long run is doing: a bar on a terminal while a rollout runs, and one line for each that ended."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from typing import Any
 
 import pytest
 from rich.console import Console
@@ -18,52 +19,56 @@ from pytest_harness.session.plan import Attempt
 
 
 class Progress:
-    """Speaks to the terminal past pytest's capturing. Silent in xdist workers and with ``-q``."""
+    """Speaks to the terminal past pytest's capturing. Silent with ``-q``; a worker of xdist shows no bar."""
 
-    def __init__(self, config: pytest.Config, *, total: int, silent: bool) -> None:
+    def __init__(self, config: pytest.Config, *, total: int, is_worker: bool) -> None:
         self._config = config
         self._total = total
-        self._silent = silent or config.option.verbose < 0
+        self._silent = config.option.verbose < 0
+        self._is_worker = is_worker
         self._done = 0
 
     def say(self, text: str) -> None:
-        """Print one line."""
-        if not self._silent:
-            with self._uncaptured() as console:
-                console.print(text, highlight=False, markup=False, soft_wrap=True)
+        """Print one line, on a line of its own. In a worker nothing is printed."""
+        if not self._silent and not self._is_worker:
+            with self._uncaptured():
+                self._new_line().line(text)
 
     @contextmanager
-    def running(self, attempt: Attempt) -> Iterator[Callable[[Evidence], None]]:
-        """Show that this attempt runs; call what is given with its evidence when it has ended."""
+    def running(self, attempt: Attempt) -> Iterator[Callable[[Evidence], str]]:
+        """Show that this attempt runs; what is given makes of its evidence the line that says how it ended."""
         started = time.monotonic()
         self._done += 1
 
-        def done(evidence: Evidence) -> None:
-            if attempt.spec is not None:
-                number = reward(evidence)
-                verdict = "no reward" if number is None else f"reward {number:g}"
-                seconds = f"{time.monotonic() - started:.1f} s"
-                lines.append(f"  rollout {attempt.id}: {len(evidence.calls)} calls, {verdict}, {seconds}")
+        def ended(evidence: Evidence) -> str:
+            number = reward(evidence)
+            verdict = "no reward" if number is None else f"reward {number:g}"
+            calls = "1 call" if len(evidence.calls) == 1 else f"{len(evidence.calls)} calls"
+            return f"  rollout {attempt.id}: {calls}, {verdict}, {time.monotonic() - started:.1f} s"
 
-        lines: list[str] = []
-        if self._silent or attempt.spec is None:
-            yield done
+        if self._silent or self._is_worker or attempt.spec is None:
+            yield ended
             return
-        with self._uncaptured() as console:
-            with self._bar(console, attempt):
-                yield done
-            console.print("\n" + "\n".join(lines) if self._done == 1 else "\n".join(lines), highlight=False, markup=False, end="\n")
+        with self._uncaptured(), self._bar(attempt):
+            yield ended
 
-    def _bar(self, console: Console, attempt: Attempt) -> AbstractContextManager[object]:
+    def _bar(self, attempt: Attempt) -> AbstractContextManager[object]:
+        console = Console(file=sys.stdout)
         if not console.is_terminal:
             return nullcontext()
+        self._new_line().flush()
         columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
         bar = Bar(*columns, console=console, transient=True)
         bar.add_task(f"rollout {attempt.id}", total=self._total, completed=self._done - 1)
         return bar
 
-    @contextmanager
-    def _uncaptured(self) -> Iterator[Console]:
+    def _new_line(self) -> Any:
+        """Pytest's terminal writer, at the beginning of a line."""
+        writer = self._config.get_terminal_writer()
+        if writer.width_of_current_line:
+            writer.line()
+        return writer
+
+    def _uncaptured(self) -> AbstractContextManager[object]:
         capture = self._config.pluginmanager.getplugin("capturemanager")
-        with capture.global_and_fixture_disabled() if capture is not None else nullcontext():
-            yield Console(file=sys.stdout)
+        return nullcontext() if capture is None else capture.global_and_fixture_disabled()

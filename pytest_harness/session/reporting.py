@@ -29,4 +29,5 @@ def report_of(plan: Plan, judged: Iterable[Judged], folders: Iterable[Path]) -> 
         rollouts.append(rollout)
         if plan.keeps_findings:
             write_findings(folder, rollout, plan.catalogue.version)
-    return build_report(seam_verdicts(rollouts, plan.catalogue), catalogue=plan.catalogue, run_id=plan.run_id, folders=places)
+    verdicts = seam_verdicts(rollouts, plan.catalogue)
+    return build_report(verdicts, catalogue=plan.catalogue, run_id=plan.run_id, folders=places, sabotage=plan.sabotage)

@@ -63,6 +63,8 @@ def test_it_is_green_and_every_required_check_ran(ran, report):
     assert f"{report['required']} of {report['required']} required checks ran" in done.stdout
     assert report["ran"] == report["required"] > 40
     assert "report: .harness/report/report.json" in done.stdout
+    for scenario in SCENARIOS:
+        assert f"  rollout tiny-agent-in-local-{scenario}: " in done.stdout
 
 
 def test_each_attempt_ran_once_over_all_workers(ran, evidence):
@@ -150,17 +152,20 @@ def test_a_finding_names_requirement_place_and_the_command_that_replays_it(ran, 
     assert "LGP-003" in done.stdout
     assert "calls.ndjson line " in done.stdout
     command = next(line.split("replay: ", 1)[1] for line in done.stdout.splitlines() if "replay: " in line)
-    assert command == f"pytest --replay {evidence / 'tiny-agent' / 'local' / 'scripted' / 'edit_file' / '1'} -k LGP-003"
+    place = evidence / "tiny-agent" / "local" / "scripted" / "edit_file" / "1"
+    assert command == f"pytest --replay {place} --sabotage nan_logprob -k LGP-003"
     again = run_pytest(tmp_path, *command.split()[1:])
-    assert again.returncode == 0
-    assert "1 passed" in again.stdout
+    assert "1 failed" in again.stdout
+    report = json.loads((tmp_path / ".harness" / "replay" / "report.json").read_text())
+    assert report["sabotage"] == "nan_logprob"
+    assert '"failed"' not in (place / "findings.json").read_text()
 
 
 def test_a_lost_verdict_is_red_though_the_reward_says_zero(tmp_path, run_pytest, evidence):
     done = run_pytest(tmp_path, "--replay", evidence, "--sabotage=no_calls")
     assert done.returncode == 1
     assert "to blame: surroundings: no call reached the proxy" in done.stdout
-    report = json.loads((tmp_path / ".harness" / "report" / "report.json").read_text())
+    report = json.loads((tmp_path / ".harness" / "replay" / "report.json").read_text())
     assert (report["seams"][0]["status"], report["seams"][0]["mean_reward"], report["ran"]) == ("blocked", None, 0)
 
 
@@ -168,6 +173,7 @@ def test_choosing_tests_says_how_little_ran(tmp_path, run_pytest, evidence, repo
     done = run_pytest(tmp_path, "--replay", evidence, "-k", "TOK-001")
     assert done.returncode == 0
     assert f"1 of {report['required']} required checks ran" in done.stdout
+    assert f"did not run: {report['required'] - 1} that no test judged" in done.stdout
 
 
 def test_a_harness_that_never_calls_is_blamed_on_the_surroundings_not_scored_zero(tmp_path, run_pytest):
@@ -200,3 +206,48 @@ def test_the_judge_command_says_the_same_without_pytest(tmp_path, ran, report):
     judged = json.loads((tmp_path / "report" / "report.json").read_text())
     assert [seam["families"] for seam in judged["seams"]] == [seam["families"] for seam in report["seams"]]
     assert f"{report['ran']} of {report['required']} required checks ran" in done.stdout
+
+
+def faulty(tmp_path: Path, *changes: tuple[str, str]) -> Path:
+    """A copy of the example with these changes in its agent or its row; the folder of the row."""
+    example = tmp_path / "own"
+    shutil.copytree(EXAMPLE, example)
+    for path in (example / "bin" / "tiny-agent", example / "seams" / "tiny-agent.toml"):
+        text = path.read_text()
+        for old, new in changes:
+            text = text.replace(old, new)
+        path.write_text(text)
+    return example / "seams"
+
+
+@pytest.mark.parametrize(
+    ("changes", "sentence"),
+    [
+        ([('tool = "run"', 'tool = "bash"')], "calls the tool `bash`, but the request offers only: run. Correct the seam's shell tool"),
+        ([('argument = "line"', 'argument = "command"')], "with the argument `command`, but it takes only: line"),
+        (
+            [('TINY_AGENT_KEY = "{key}"', 'TINY_AGENT_KEY = "sk-wrong"')],
+            "no call reached the proxy (1 requests came with a wrong key or none",
+        ),
+        (
+            [('        print("tiny-agent", VERSION)\n    else:', '        print("tiny-agent", VERSION)\n    elif 1 / 0:')],
+            "ZeroDivisionError",
+        ),
+    ],
+)
+def test_what_is_wrong_with_a_row_or_a_harness_is_said(tmp_path, run_pytest, changes, sentence):
+    done = run_pytest(tmp_path, "--harness=tiny-agent", f"--seams={faulty(tmp_path, *changes)}", "--scenario=edit_file")
+    assert done.returncode == 1
+    assert sentence in done.stdout
+
+
+def test_a_fault_that_is_mended_is_not_held_against_the_mended_harness(tmp_path, run_pytest):
+    swapped = ("zip(calls, results)]\n        if not calls", "zip(calls, results[::-1])]\n        if not calls")
+    broken = faulty(tmp_path / "broken", swapped)
+    done = run_pytest(tmp_path, "--harness=tiny-agent", f"--seams={broken}", "--scenario=parallel_calls")
+    assert "PAR-008" in done.stdout
+    assert done.returncode == 1
+    mended = faulty(tmp_path / "mended", ("timeout_sec = 60", "timeout_sec = 61"))
+    assert run_pytest(tmp_path, "--harness=tiny-agent", f"--seams={mended}", "--scenario=edit_file").returncode == 0
+    both = run_pytest(tmp_path, "--replay", ".harness/evidence")
+    assert both.stdout.count("tiny-agent 0.1.0 (row ") >= 2
