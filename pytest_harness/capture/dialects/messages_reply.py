@@ -26,7 +26,7 @@ from typing import Any, Literal
 
 from pytest_harness.capture.dialects import neutral
 from pytest_harness.capture.dialects.base import MalformedReplyError
-from pytest_harness.capture.dialects.messages_request import INVALID_JSON
+from pytest_harness.capture.dialects.messages_turns import INVALID_JSON
 from pytest_harness.capture.dialects.neutral import CallPiece, Json, Spoken, ToolCallAssembler, Usage
 
 BlockKind = Literal["thinking", "text", "tool_use"]

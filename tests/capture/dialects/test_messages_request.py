@@ -188,6 +188,8 @@ def test_a_reference_to_a_deferred_tool_is_told_by_name():
         ("assistant", {"type": "server_tool_use", "id": "s", "name": "web_search", "input": {}}),
         ("assistant", {"type": "image", "source": {"type": "url", "url": "http://x"}}),
         ("system", {"type": "image", "source": {"type": "url", "url": "http://x"}}),
+        ("system", {"type": "tool_addition", "tool": {"type": "tool_definition", "definition": {}}}),
+        ("system", {"type": "tool_removal", "tool": {"type": "tool_reference", "name": "x"}}),
     ],
 )
 def test_a_block_that_chat_cannot_say_is_refused_by_name(role, block):
@@ -268,6 +270,26 @@ def test_effort_and_output_format_are_carried():
     assert chat(output_format=form)["response_format"] == wanted
 
 
+def test_the_effort_that_a_system_message_names_is_the_last_word():
+    turns = [USER, {"role": "system", "content": "Note.", "output_config": {"effort": "low"}}, USER, {"role": "system", "content": []}]
+    effort_only = {"role": "system", "content": [], "output_config": {"effort": "max"}}
+    said = chat(messages=turns, output_config={"effort": "high"})
+    assert (said["reasoning_effort"], [message["role"] for message in said["messages"]]) == ("low", ["user", "system", "user"])
+    assert chat(messages=[*turns, effort_only])["reasoning_effort"] == "max"
+
+
+def test_a_system_message_for_one_turn_is_left_out_once_the_next_user_message_has_come():
+    note = {"role": "system", "content": "Only now.", "clear_at": "next_user_message"}
+    assert [message["content"] for message in messages(USER, note)] == ["Hello.", "Only now."]
+    assert [message["content"] for message in messages(USER, note, USER)] == ["Hello.", "Hello."]
+    assert [message["content"] for message in messages(USER, note | {"clear_at": "never"}, USER)] == ["Hello.", "Only now.", "Hello."]
+
+
+def test_a_tool_added_in_mid_conversation_is_told_by_name():
+    added = {"type": "tool_addition", "tool": {"type": "tool_reference", "name": "Fetch"}}
+    assert messages(USER, {"role": "system", "content": [added]})[1] == {"role": "system", "content": "[tool addition] Fetch"}
+
+
 def test_context_edits_that_change_nothing_are_taken_and_others_refused():
     keep = {"type": "clear_thinking_20251015", "keep": "all"}
     assert chat(context_management={"edits": [keep]}) == chat()
@@ -285,6 +307,8 @@ def test_context_edits_that_change_nothing_are_taken_and_others_refused():
         ({"output_config": {"task_budget": {"total": 5}}}, "output_config.task_budget"),
         ({"metadata": {"more": 1}}, "metadata.more"),
         ({"messages": [USER | {"name": "x"}]}, "messages.0.name"),
+        ({"messages": [USER | {"clear_at": "never"}]}, "messages.0.clear_at"),
+        ({"messages": [{"role": "system", "content": "x", "output_config": {"format": 1}}]}, "messages.0.output_config.format"),
         ({"messages": [{"role": "user", "content": [{"type": "text", "text": "x", "citations": [1]}]}]}, "messages.0.content.0.citations"),
         ({"tools": [TOOL | {"input_examples": [{}]}]}, "tools.0.input_examples"),
         ({"tools": [TOOL | {"allowed_callers": ["code_execution_20250825"]}]}, "tools.0.allowed_callers"),
@@ -309,6 +333,7 @@ def test_settings_of_caches_and_tiers_are_tolerated():
         ({"messages": [1]}, "messages.0"),
         ({"messages": [{"role": "tool", "content": "x"}]}, "messages.0.role"),
         ({"messages": [{"role": "user", "content": None}]}, "messages.0.content"),
+        ({"messages": [{"role": "system", "content": "x", "clear_at": "soon"}]}, "messages.0.clear_at"),
         ({"messages": [{"role": "user", "content": [{"text": "x"}]}]}, "messages.0.content.0.type"),
         ({"messages": [{"role": "assistant", "content": [CALL | {"input": "ls"}]}, USER]}, "messages.0.content.0.input"),
         ({"messages": [{"role": "user", "content": [{"type": "tool_result", "content": "x"}]}]}, "messages.0.content.0.tool_use_id"),
