@@ -1,0 +1,160 @@
+"""What the probe finds out about an engine, and the sentence for each engine that will not do."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+
+import pytest
+
+from pytest_harness.capture import UpstreamError
+from pytest_harness.capture.probe import Mode, ProbeError, probe
+from pytest_harness.engines.scripted import Fault, Script, ScriptedEngine, Step
+from pytest_harness.serving import BackgroundServer
+
+KEY = "engine-key-canary-0123456789"
+
+
+class Engine:
+    """The scripted engine, with what it says changed by the tests: ``omit`` names what its streams lose."""
+
+    def __init__(self) -> None:
+        self.scripted = ScriptedEngine(Script((Step("Hi."),)), model="served", api_key=KEY)
+        self.answers: dict[str, tuple[int, bytes]] = {}
+        self.omit: set[str] = set()
+
+    async def __call__(self, scope, receive, send) -> None:
+        if scope["path"] in self.answers:
+            status, body = self.answers[scope["path"]]
+            await send({"type": "http.response.start", "status": status, "headers": []})
+            await send({"type": "http.response.body", "body": body})
+            return
+
+        async def less(event) -> None:
+            data = event.get("body", b"")
+            if self.omit and data.startswith(b"data: {"):
+                document = json.loads(data.removeprefix(b"data: "))
+                for fields in (document, *document["choices"]):
+                    for name in self.omit:
+                        fields.pop(name, None)
+                event = {**event, "body": b"data: " + json.dumps(document).encode() + b"\n\n"}
+            await send(event)
+
+        await self.scripted(scope, receive, less)
+
+
+@pytest.fixture(scope="module")
+def served() -> Iterator[tuple[Engine, str]]:
+    engine = Engine()
+    with BackgroundServer(engine) as server:
+        yield engine, server.listen().url
+
+
+@pytest.fixture
+def engine(served) -> Engine:
+    engine = served[0]
+    engine.answers, engine.omit, engine.scripted.faults = {}, set(), []
+    return engine
+
+
+@pytest.fixture
+def url(served) -> str:
+    return served[1]
+
+
+@pytest.mark.parametrize("base", ["", "/", "/v1", "/v1/"])
+def test_an_engine_that_returns_everything_may_train(engine, url, base) -> None:
+    found = probe(url + base, api_key=KEY)
+    assert (found.model, found.level) == ("served", "tokens")
+    assert found.version
+    found.require("tokens", url)
+
+
+def test_an_engine_without_ids_is_refused_for_training_naming_what_is_missing(engine, url) -> None:
+    engine.scripted.faults = [Fault("null_ids")]
+    found = probe(url, api_key=KEY)
+    assert found.level == "logprobs"
+    found.require("logprobs", url)
+    with pytest.raises(ProbeError, match=r"no (prompt_)?token_ids.*level tokens.*return_token_ids.*--level logprobs"):
+        found.require("tokens", url)
+
+
+def test_an_engine_without_logprobs_is_refused_for_more_than_text(engine, url) -> None:
+    engine.scripted.faults = [Fault("missing_logprobs")]
+    found = probe(url, api_key=KEY)
+    assert found.level == "text"
+    found.require("text", url)
+    for level in ("logprobs", "tokens"):
+        with pytest.raises(ProbeError, match=r"no logprobs.*--max-logprobs.*--level text"):
+            found.require(level, url)
+
+
+@pytest.mark.parametrize(("lost", "named"), [({"token_ids"}, "token_ids"), ({"prompt_token_ids"}, "prompt_token_ids")])
+def test_a_stream_that_loses_ids_is_told_apart(engine, url, lost, named) -> None:
+    engine.omit = lost
+    found = probe(url, api_key=KEY)
+    assert found.whole == Mode("tokens")
+    assert found.streamed == Mode("logprobs", (named,))
+    with pytest.raises(ProbeError, match=f"no {named} in a stream"):
+        found.require("tokens", url)
+
+
+def test_ids_without_a_logprob_each_may_not_train(engine, url) -> None:
+    engine.scripted.faults = [Fault("misaligned_logprobs")]
+    found = probe(url, api_key=KEY)
+    with pytest.raises(ProbeError, match="--return-tokens-as-token-ids"):
+        found.require("tokens", url)
+
+
+@pytest.mark.parametrize("key", [None, "wrong-engine-key"])
+def test_a_wrong_key_is_said_in_a_sentence_that_does_not_show_it(engine, url, key) -> None:
+    with pytest.raises(ProbeError, match="--llm-key-env") as refusal:
+        probe(url, api_key=key)
+    assert "wrong-engine-key" not in str(refusal.value)
+
+
+def test_an_engine_that_is_not_there_is_said_in_a_sentence() -> None:
+    with pytest.raises(ProbeError, match="cannot be reached"):
+        probe("http://127.0.0.1:9")
+
+
+def test_a_url_that_is_none_is_said_in_a_sentence() -> None:
+    with pytest.raises(UpstreamError, match="write it like"):
+        probe("engine:8000")
+
+
+def test_a_model_that_is_not_served_is_refused_naming_those_that_are(engine, url) -> None:
+    with pytest.raises(ProbeError, match="does not serve other; it serves served"):
+        probe(url, model="other", api_key=KEY)
+
+
+@pytest.mark.parametrize("data", [[], [{"id": "a"}, {"id": "b"}], [{"id": 1}], None])
+def test_an_engine_of_no_or_several_models_needs_a_name(engine, url, data) -> None:
+    engine.answers["/v1/models"] = (200, json.dumps({"data": data}).encode())
+    with pytest.raises(ProbeError, match="--model"):
+        probe(url, api_key=KEY)
+
+
+def test_an_engine_that_lists_no_models_can_be_named_one(engine, url) -> None:
+    engine.answers["/v1/models"] = (404, b"")
+    assert probe(url, model="served", api_key=KEY).level == "tokens"
+    with pytest.raises(ProbeError, match="--model"):
+        probe(url, api_key=KEY)
+
+
+def test_an_engine_that_refuses_the_request_is_quoted(engine, url) -> None:
+    engine.answers["/v1/chat/completions"] = (400, b'{"error":{"message":"Unrecognized request argument: return_token_ids"}}')
+    with pytest.raises(ProbeError, match=r"status 400.*Unrecognized request argument: return_token_ids"):
+        probe(url, api_key=KEY)
+
+
+@pytest.mark.parametrize("body", [b"<html>", b"null", b"{}", b'{"choices": 1}', b"[" * 100_000])
+def test_something_that_is_no_engine_is_said_in_a_sentence(engine, url, body) -> None:
+    engine.answers["/v1/chat/completions"] = (200, body)
+    with pytest.raises(ProbeError, match="no chat completion"):
+        probe(url, api_key=KEY)
+
+
+def test_a_version_is_told_only_where_there_is_one(engine, url) -> None:
+    engine.answers["/version"] = (200, b'{"version": null}')
+    assert probe(url, api_key=KEY).version is None
