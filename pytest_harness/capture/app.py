@@ -32,6 +32,8 @@ class CaptureProxy:
         self._sessions = Sessions() if sessions is None else sessions
         self._client = UpstreamClient()
         self._body_limit = body_limit
+        self.rejected = 0
+        """How many requests came with a wrong key or none. Nothing else of them is kept."""
 
     def open_session(self, upstream: Upstream, journal: Path) -> Session:
         """A session with a key of its own, from any thread. ``journal`` must not exist yet, its folder must.
@@ -46,6 +48,7 @@ class CaptureProxy:
             return
         session = self._authorised(scope["headers"])
         if session is None:
+            self.rejected += 1
             await _unauthorised(send)
             return
         method, path = scope["method"], scope["path"].removeprefix("/v1")
