@@ -101,12 +101,14 @@ def as_javascript(value: Any) -> Any:
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
-def as_gemini_cli(contents: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Ids of its own, thoughts dropped, signatures kept, one content for the turn."""
+def as_a_client(contents: list[dict[str, Any]], *, ids: bool) -> list[dict[str, Any]]:
+    """One content for the turn, thoughts dropped, signatures kept; ids of its own or none (pi, kimi-code)."""
     parts = [part for content in as_javascript(contents) for part in content["parts"] if not part.get("thought")]
     for number, part in enumerate(parts):
         if "functionCall" in part:
-            part["functionCall"]["id"] = f"{part['functionCall']['name']}_1764435000000_{number}"
+            del part["functionCall"]["id"]
+            if ids:
+                part["functionCall"]["id"] = f"{part['functionCall']['name']}_1764435000000_{number}"
     return [{"role": "model", "parts": parts}]
 
 
@@ -119,9 +121,9 @@ def test_an_exact_echo_is_the_turn_that_was_sampled(message, streamed, framing):
 
 
 @settings(max_examples=150, deadline=None)
-@given(turns(), st.booleans())
-def test_an_echo_with_a_clients_own_ids_numbers_and_no_thoughts_is_the_turn_that_was_sampled(message, streamed):
-    messages = asked(conversation(as_gemini_cli(echo(replied(message, streamed=streamed)))))
+@given(turns(), st.booleans(), st.booleans())
+def test_an_echo_with_other_ids_or_none_with_rounded_numbers_and_no_thoughts_is_the_turn_that_was_sampled(message, streamed, ids):
+    messages = asked(conversation(as_a_client(echo(replied(message, streamed=streamed)), ids=ids)))
     assert messages[1] == message
     assert [m.get("tool_call_id") for m in messages[2:]] == [call["id"] for call in message.get("tool_calls", [])] or [None]
 
@@ -148,15 +150,15 @@ def test_an_echo_without_ids_and_signatures_says_the_same_under_ids_of_ours(mess
 
 
 @settings(max_examples=100, deadline=None)
-@given(st.lists(turns(), min_size=1, max_size=3), st.booleans())
-def test_each_prompt_begins_with_the_one_before_and_what_was_sampled(conversation_turns, cli):
+@given(st.lists(turns(), min_size=1, max_size=3), st.sampled_from(["exact", "ids", "no ids"]))
+def test_each_prompt_begins_with_the_one_before_and_what_was_sampled(conversation_turns, way):
     tokenizer = ChatTokenizer.bundled()
     contents = [{"role": "user", "parts": [{"text": "hi"}]}]
     for message in conversation_turns:
         before = tokenizer.render(asked(contents))
         sampled = tokenizer.render([message], add_generation_prompt=False).removeprefix(tokenizer.render([]))
         turn = echo(replied(message, streamed=True))
-        turn = as_gemini_cli(turn) if cli else turn
+        turn = turn if way == "exact" else as_a_client(turn, ids=way == "ids")
         contents = [*contents, *turn, *results(turn)]
         assert tokenizer.render(asked(contents)).startswith(before + sampled)
 
