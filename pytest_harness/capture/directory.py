@@ -26,6 +26,7 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from pytest_harness.capture.budget import Budget, LocalAccount, Spent
+from pytest_harness.capture.journal import JournalError
 from pytest_harness.capture.policy import SamplingPolicy
 from pytest_harness.capture.sessions import (
     Expiry,
@@ -252,10 +253,13 @@ class SessionDirectory(Sessions):
                 session.expire()
 
     def shut(self) -> None:
-        """Close the journals of this process; the sessions are not closed, but nobody serves them any more."""
-        for session in self:
-            with contextlib.suppress(OSError):
-                session.journal.close()
+        """Stop the calls here and close the journals. The sessions are not closed, but this process serves them no more."""
+        kept = list(self)
+        for session in kept:
+            session.stop()
+        for session in kept:
+            with contextlib.suppress(JournalError):
+                session.wait()
 
     def _folder(self, name: str) -> Path | None:
         """The folder of a session with this id; any text may be asked for."""

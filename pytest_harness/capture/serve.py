@@ -192,9 +192,9 @@ def _serving(work: _Work, sockets: tuple[socket.socket, ...]) -> Iterator[Sessio
     control = control_app(sessions, facts, admin_key=work.config.admin_key)
     apps: tuple[ASGIApp, ...] = (_OnePort(control, capture),) if work.config.one_port else (control, capture)
     with contextlib.ExitStack() as stack:
-        stack.callback(sessions.shut)
         for app, sock in zip(apps, sockets, strict=True):
             stack.enter_context(BackgroundServer(app)).listen(sock)
+        stack.callback(sessions.shut)  # first of all: calls end with an error that their harness understands, and are recorded
         yield sessions
 
 

@@ -255,15 +255,25 @@ class Session:
                         self._elsewhere.leave()
                 self._changed.notify_all()
 
-    def expire(self) -> None:
-        """End the session without waiting: no call is let in any more, those still running are stopped. Safe on the server's loop."""
-        self._forget()
+    def stop(self) -> None:
+        """Let no call in any more and ask those still running to end, without waiting. Its key stays where it is kept."""
         with self._changed:
             self._closed = True
             for running in self._running:
                 running.stop_soon()
             if not self._running:
                 self.journal.close()
+
+    def expire(self) -> None:
+        """End the session without waiting: its key is unknown from now on. Safe on the server's loop."""
+        self._forget()
+        self.stop()
+
+    def wait(self) -> None:
+        """Wait until no call runs here; not on the server's loop. Raises JournalError if one does not stop."""
+        with self._changed:
+            if not self._changed.wait_for(lambda: not self._running, timeout=_CLOSING_SECONDS):
+                raise JournalError(f"{self.journal.path}: {len(self._running)} calls did not stop within {_CLOSING_SECONDS:.0f} s")
 
     def end(self) -> None:
         """End the session: its key is unknown from now on, calls still running are stopped and recorded as cancelled.
@@ -272,9 +282,7 @@ class Session:
         recorded or a running call does not stop.
         """
         self.expire()
-        with self._changed:
-            if not self._changed.wait_for(lambda: not self._running, timeout=_CLOSING_SECONDS):
-                raise JournalError(f"{self.journal.path}: {len(self._running)} calls did not stop within {_CLOSING_SECONDS:.0f} s")
+        self.wait()
         if self._elsewhere is not None and not self._elsewhere.wait(_CLOSING_SECONDS):
             raise JournalError(f"{self.journal.path}: calls in another process did not stop within {_CLOSING_SECONDS:.0f} s")
         if self._failure is not None:
