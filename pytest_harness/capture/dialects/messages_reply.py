@@ -10,8 +10,9 @@ then tells the model that its arguments were wrong instead of running half a com
 the model's own text goes to the engine. Arguments that look like such a wrapping are wrapped once more. While arguments gather, ``ping``
 events say that the stream is alive.
 
-Usage. ``input_tokens`` leaves out the cached ones, as the vendor counts. What the engine did not count is null. In a stream the counts
-come with ``message_delta``; ``message_start`` cannot know them yet.
+Usage. ``input_tokens`` leaves out the cached ones, as the vendor counts. Of what the engine did not count, ``input_tokens`` and
+``output_tokens`` are null, and the cache's fields, which are optional, are left out: strict clients (grok's) refuse null there. In a
+stream the counts come with ``message_delta``; ``message_start`` cannot know them yet.
 
 Thinking. The signature is made here, from the text: it says that a block came from this proxy as it is, and nothing about any vendor.
 """
@@ -85,8 +86,8 @@ class MessagesReply:
 
     def opening(self) -> bytes:
         """``message_start`` and a ``ping``."""
-        usage = {"input_tokens": 0, "cache_creation_input_tokens": None, "cache_read_input_tokens": None, "output_tokens": 0}
-        return neutral.event({"type": "message_start", "message": self._message([], usage)}, "message_start") + _PING
+        message = self._message([], {"input_tokens": 0, "output_tokens": 0})
+        return neutral.event({"type": "message_start", "message": message}, "message_start") + _PING
 
     def chunk(self, chunk: Mapping[str, Any]) -> bytes:
         """The events of one chunk. Raises MalformedReplyError."""
@@ -224,10 +225,6 @@ _ERROR_TYPES = {
 
 def _usage(usage: Usage | None) -> Json:
     usage = usage or Usage()
-    fresh = usage.prompt if usage.prompt is None or usage.cached is None else usage.prompt - usage.cached
-    return {
-        "input_tokens": fresh,
-        "cache_creation_input_tokens": None,
-        "cache_read_input_tokens": usage.cached,
-        "output_tokens": usage.completion,
-    }
+    if usage.prompt is None or usage.cached is None:
+        return {"input_tokens": usage.prompt, "output_tokens": usage.completion}
+    return {"input_tokens": usage.prompt - usage.cached, "cache_read_input_tokens": usage.cached, "output_tokens": usage.completion}

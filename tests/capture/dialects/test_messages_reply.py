@@ -262,7 +262,7 @@ def test_a_whole_message():
         ],
         "stop_reason": "tool_use",
         "stop_sequence": None,
-        "usage": {"input_tokens": 20, "cache_creation_input_tokens": None, "cache_read_input_tokens": None, "output_tokens": 7},
+        "usage": {"input_tokens": 20, "output_tokens": 7},
     }
 
 
@@ -312,11 +312,18 @@ def test_an_end_that_anthropic_has_no_word_for_is_an_error_and_never_a_completed
 def test_cached_tokens_are_not_counted_among_the_input():
     usage = USAGE | {"prompt_tokens_details": {"cached_tokens": 16}}
     told = read_whole(reply().whole(completion({"content": "x"}, usage=usage)))["usage"]
-    assert told == {"input_tokens": 4, "cache_creation_input_tokens": None, "cache_read_input_tokens": 16, "output_tokens": 7}
+    assert told == {"input_tokens": 4, "cache_read_input_tokens": 16, "output_tokens": 7}
 
 
 def test_what_the_engine_did_not_count_is_null_and_not_zero():
-    assert set(json.loads(reply().whole(completion({"content": "x"}, usage=None)))["usage"].values()) == {None}
+    told = json.loads(reply().whole(completion({"content": "x"}, usage=None)))["usage"]
+    assert told == {"input_tokens": None, "output_tokens": None}
+
+
+def test_counts_of_a_cache_that_the_engine_does_not_tell_are_left_out_because_strict_clients_refuse_null():
+    start, ending = (events(streamed(chunks(completion({"content": "x"}))))[place][1] for place in (0, -2))
+    assert start["message"]["usage"] == {"input_tokens": 0, "output_tokens": 0}
+    assert ending["usage"] == {"input_tokens": 20, "output_tokens": 7}
 
 
 @pytest.mark.parametrize("arguments", ["{", '{"command": "l', "[1]", "7", "null", "ls", '{"a": NaN}', '{"INVALID_JSON": "x"}'])
