@@ -44,6 +44,7 @@ from pytest_harness.evidence import Call
 
 _KEYS = ".keys"
 _SPEC = "session.json"
+_STOP_SECONDS = 30.0
 
 
 class SessionUsedError(SessionError):
@@ -235,7 +236,8 @@ class SessionDirectory(Sessions):
         elif self._shared and not (folder / CLOSED).exists():
             self._forget_key(folder)
             _mark_closed(folder, {"at": self._clock()})
-            SharedPresence(folder).wait(30)
+            if not SharedPresence(folder).wait(_STOP_SECONDS):
+                raise JournalError(f"{folder}: calls in another process did not stop within {_STOP_SECONDS:.0f} s")
         elif not (folder / CLOSED).exists():
             _mark_closed(folder, {"at": self._clock()})
         return True
