@@ -1,7 +1,8 @@
-"""What an engine can return, found out by asking it: two tiny requests, one of them streamed.
+"""What an engine can return, found out by asking it: four tiny requests, one of them streamed.
 
-The level is the highest that both replies reach: ``tokens`` (prompt ids, and one id and one logprob for each sampled token), ``logprobs``,
-``text``. Only ``tokens`` may train.
+The level is the highest that a whole and a streamed reply reach: ``tokens`` (prompt ids, one id and one logprob a sampled token),
+``logprobs``, ``text``. Only ``tokens`` may train, and not with *raw* logprobs, those of temperature 1 whatever was asked for: the gaps
+between the likeliest tokens must halve at temperature 2. Where that cannot be measured, that is said.
 """
 
 from __future__ import annotations
@@ -16,10 +17,15 @@ import httpx
 from pytest_harness.capture.upstream import Upstream
 
 Level = Literal["tokens", "logprobs", "text"]
+LogprobMode = Literal["processed", "raw", "unknown"]
 
 LEVELS: tuple[Level, ...] = ("text", "logprobs", "tokens")
 PROMPT = "Say hi."
 _SECONDS = 120
+_ALTERNATIVES = 5
+_SMALLEST_GAP = 1e-3
+_SENTINEL = -1000.0
+"""Engines say -9999 and the like for what has no probability."""
 _SHOWN = 300
 
 _REMEDIES = {
@@ -51,6 +57,7 @@ class Probe:
     """vLLM's own version, where it tells one."""
     whole: Mode
     streamed: Mode
+    logprobs: LogprobMode = "unknown"
 
     @property
     def level(self) -> Level:
@@ -58,7 +65,12 @@ class Probe:
         return min(self.whole.level, self.streamed.level, key=LEVELS.index)
 
     def require(self, level: Level, url: str) -> None:
-        """Raises ProbeError if the engine returns less than ``level``, naming what is missing."""
+        """Raises ProbeError if the engine returns less than ``level``, or raw logprobs for ``tokens``, naming what is missing."""
+        if level == self.level == "tokens" and self.logprobs == "raw":
+            raise ProbeError(
+                f"the engine at {url} returns raw logprobs, which are not those of the temperature that it samples with; "
+                "start vLLM with --logprobs-mode processed_logprobs, or start this with --level logprobs"
+            )
         if LEVELS.index(self.level) >= LEVELS.index(level):
             return
         poor, how = (self.whole, "") if LEVELS.index(self.whole.level) < LEVELS.index(level) else (self.streamed, " in a stream")
@@ -91,7 +103,8 @@ def probe(url: str, *, model: str | None = None, api_key: str | None = None) -> 
         }
         whole = _mode([_object(_ask(client, upstream, request), url)])
         stream = _ask(client, upstream, request | {"stream": True, "stream_options": {"include_usage": True}})
-        return Probe(served, _version(client, upstream), whole, _mode(list(_chunks(stream, url))))
+        streamed = _mode(list(_chunks(stream, url)))
+        return Probe(served, _version(client, upstream), whole, streamed, _logprob_mode(client, upstream, request))
 
 
 def _served(client: httpx.Client, upstream: Upstream, model: str | None) -> str:
@@ -164,6 +177,37 @@ def _mode(documents: Sequence[Mapping[str, Any]]) -> Mode:
     if not missing and ids != logprobs:
         missing.append("one logprob for each id")
     return Mode("text" if not logprobs else "logprobs" if missing else "tokens", tuple(missing))
+
+
+def _logprob_mode(client: httpx.Client, upstream: Upstream, request: Mapping[str, Any]) -> LogprobMode:
+    """Compares the likeliest first tokens at temperatures 1 and 2; processing keeps their order and halves their distances."""
+    asked = {**request, "max_tokens": 1, "top_logprobs": _ALTERNATIVES, "top_p": 1.0, "top_k": -1, "min_p": 0.0}
+    found = []
+    for temperature in (1.0, 2.0):
+        try:
+            found.append(_likeliest(_object(_ask(client, upstream, {**asked, "temperature": temperature}), upstream.url)))
+        except ProbeError:
+            return "unknown"  # the engine answers, but not this
+    cold, hot = found
+    both = [token for token in cold if token in hot]
+    if len(both) < 2:
+        return "unknown"
+    best, worst = max(both, key=cold.__getitem__), min(both, key=cold.__getitem__)
+    gap = cold[best] - cold[worst]
+    if gap < _SMALLEST_GAP:
+        return "unknown"
+    ratio = (hot[best] - hot[worst]) / gap
+    return "processed" if 0.4 < ratio < 0.6 else "raw" if 0.9 < ratio < 1.1 else "unknown"
+
+
+def _likeliest(document: Mapping[str, Any]) -> dict[str, float]:
+    """The logprobs of the likeliest tokens at the first position; empty where they are not told."""
+    try:
+        entries = document["choices"][0]["logprobs"]["content"][0]["top_logprobs"]
+        told = {str(entry["token"]): float(entry["logprob"]) for entry in entries}
+    except (KeyError, IndexError, TypeError, ValueError):
+        return {}
+    return {token: logprob for token, logprob in told.items() if _SENTINEL < logprob <= 0}
 
 
 def _version(client: httpx.Client, upstream: Upstream) -> str | None:

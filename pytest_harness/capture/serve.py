@@ -124,7 +124,13 @@ def serve(config: Config, *, told: Callable[[Served], None]) -> None:
             config=replace(config, model=found.model, admin_key=admin_key, journal_dir=folder.absolute()),
             instance=f"server-{secrets.token_hex(8)}",
             capture_url=None if config.one_port else capture_url,
-            engine={"url": config.llm_url, "model": found.model, "version": found.version, "streamed_level": found.streamed.level},
+            engine={
+                "url": config.llm_url,
+                "model": found.model,
+                "version": found.version,
+                "logprobs": found.logprobs,
+                "streamed": found.streamed.level,
+            },
             level=found.level,
         )
         work.directory()  # a folder that cannot be used is said now, not by a worker
@@ -151,7 +157,7 @@ def announce(served: Served, admin_key_env: str | None) -> None:
         ("control", served.control_url),
         ("capture", served.capture_url),
         ("admin key", key),
-        ("engine", f"{served.probe.model}, level {served.probe.level}"),
+        ("engine", f"{served.probe.model}, level {served.probe.level}, logprobs {served.probe.logprobs}"),
         ("journals", served.journal_dir),
     ):
         sys.stdout.write(f"{name}: {value}\n")

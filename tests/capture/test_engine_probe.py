@@ -16,12 +16,16 @@ KEY = "engine-key-canary-0123456789"
 
 
 class Engine:
-    """The scripted engine, with what it says changed by the tests: ``omit`` names what its streams lose."""
+    """The scripted engine, with what it says changed by the tests.
+
+    ``omit`` names what its streams lose; ``top`` are the likeliest tokens that it tells, whatever the temperature.
+    """
 
     def __init__(self) -> None:
         self.scripted = ScriptedEngine(Script((Step("Hi."),)), model="served", api_key=KEY)
         self.answers: dict[str, tuple[int, bytes]] = {}
         self.omit: set[str] = set()
+        self.top: list[dict[str, object]] | None = None
 
     async def __call__(self, scope, receive, send) -> None:
         if scope["path"] in self.answers:
@@ -38,7 +42,11 @@ class Engine:
                     for name in self.omit:
                         fields.pop(name, None)
                 event = {**event, "body": b"data: " + json.dumps(document).encode() + b"\n\n"}
-            await send(event)
+            if self.top is not None and data.startswith(b"{") and b'"chat.completion"' in data:
+                document = json.loads(data)
+                document["choices"][0]["logprobs"]["content"][0]["top_logprobs"] = self.top
+                event = {**event, "body": json.dumps(document).encode()}
+            await send(event if event["type"] == "http.response.body" else {**event, "headers": []})
 
         await self.scripted(scope, receive, less)
 
@@ -53,7 +61,7 @@ def served() -> Iterator[tuple[Engine, str]]:
 @pytest.fixture
 def engine(served) -> Engine:
     engine = served[0]
-    engine.answers, engine.omit, engine.scripted.faults = {}, set(), []
+    engine.answers, engine.omit, engine.top, engine.scripted.faults = {}, set(), None, []
     return engine
 
 
@@ -67,6 +75,7 @@ def test_an_engine_that_returns_everything_may_train(engine, url, base) -> None:
     found = probe(url + base, api_key=KEY)
     assert (found.model, found.level) == ("served", "tokens")
     assert found.version
+    assert found.logprobs == "processed"
     found.require("tokens", url)
 
 
@@ -158,3 +167,27 @@ def test_something_that_is_no_engine_is_said_in_a_sentence(engine, url, body) ->
 def test_a_version_is_told_only_where_there_is_one(engine, url) -> None:
     engine.answers["/version"] = (200, b'{"version": null}')
     assert probe(url, api_key=KEY).version is None
+
+
+def likely(*logprobs: object) -> list[dict[str, object]]:
+    return [{"token": f"token_id:{number}", "logprob": logprob} for number, logprob in enumerate(logprobs)]
+
+
+def test_raw_logprobs_may_not_train(engine, url) -> None:
+    engine.top = likely(-0.1, -2.5, -4.0)
+    found = probe(url, api_key=KEY)
+    assert (found.level, found.logprobs) == ("tokens", "raw")
+    with pytest.raises(ProbeError, match="--logprobs-mode processed_logprobs"):
+        found.require("tokens", url)
+    found.require("logprobs", url)
+
+
+@pytest.mark.parametrize(
+    "top",
+    [[], likely(-0.1), likely(-0.1, -9999.0), likely(-1.0, -1.0), likely(-0.1, None), [{"token": "a"}], ["a"], likely("x", -1)],
+)
+def test_logprobs_that_cannot_be_measured_are_no_pass_and_no_failure(engine, url, top) -> None:
+    engine.top = top
+    found = probe(url, api_key=KEY)
+    assert found.logprobs == "unknown"
+    found.require("tokens", url)

@@ -258,7 +258,7 @@ def test_an_engine_without_ids_is_refused_and_served_at_a_lower_level(command, e
     assert "token_ids" in said
     assert "--level logprobs" in said
     server = start("--level", "logprobs")
-    assert server.said["engine"] == "served, level logprobs"
+    assert server.said["engine"] == "served, level logprobs, logprobs processed"
     assert server.admin.post("/sessions", json={"purpose": "train"}).status_code == 409
     assert server.open(purpose="eval")
 
