@@ -89,20 +89,21 @@ def environment() -> dict[str, str]:
 
 @pytest.fixture
 def start(command, environment, engine, tmp_path) -> Iterator[object]:
-    running: list[Served] = []
+    processes: list[subprocess.Popen[str]] = []
+    servers: list[Served] = []
 
     def start_one(*options: str) -> Served:
         arguments = [*command, "--admin-key-env", "ADMIN_KEY", "--journal-dir", str(tmp_path / "journals"), *options]
-        process = subprocess.Popen(arguments, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-        running.append(Served(process))
-        return running[-1]
+        processes.append(subprocess.Popen(arguments, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True))
+        servers.append(Served(processes[-1]))
+        return servers[-1]
 
     yield start_one
-    for server in running:
+    for server in servers:
         server.admin.close()
-        if server.process.poll() is None:
-            server.process.kill()
-        server.process.communicate()
+    for process in processes:
+        process.kill()
+        process.communicate()
 
 
 def refused(command: list[str], environment: dict[str, str]) -> str:
