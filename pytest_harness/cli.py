@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import contextlib
 import sys
 from pathlib import Path
 from typing import Annotated, NoReturn
@@ -54,8 +55,22 @@ def _console() -> Console:
     return Console(width=None if sys.stdout.isatty() else 160)
 
 
+def _version(asked: bool) -> None:
+    if asked:
+        _console().print(f"harness-conformance {__version__}", highlight=False)
+        raise typer.Exit
+
+
+@app.callback()
+def command(version: Annotated[bool, typer.Option("--version", callback=_version, is_eager=True, help="Say the version.")] = False) -> None:
+    """The options of every command."""
+
+
 @app.command()
-def info(seams: Seams = None) -> None:
+def info(
+    seams: Seams = None,
+    scenarios: Annotated[list[Path] | None, typer.Option("--scenarios", metavar="DIR", help="A folder with scenarios of your own.")] = None,
+) -> None:
     """List the harnesses, scenarios, requirement sets and saboteurs that are there."""
     from pytest_harness import saboteurs  # noqa: PLC0415 (only this command lists them)
 
@@ -69,7 +84,11 @@ def info(seams: Seams = None) -> None:
         )
     console.print(f"harness-conformance {__version__}", highlight=False)
     console.print(rows)
-    console.print(f"scenarios: {', '.join(ScenarioTable.load())}", highlight=False)
+    table_of_scenarios = ScenarioTable.load(*(scenarios or ()))
+    rows = Table("scenario", "", box=None, pad_edge=False)
+    for name in table_of_scenarios:
+        rows.add_row(name, table_of_scenarios[name].title)
+    console.print(rows)
     for version in catalogue_versions():
         console.print(f"requirement set {version}: {len(load_catalogue(version))} requirements", highlight=False)
     console.print(f"saboteurs: {', '.join(saboteurs.names())}", highlight=False)
@@ -94,7 +113,8 @@ def judge(
         fail(f"{evidence} holds no evidence; run pytest --harness=NAME first, or name the folder that its --evidence-dir named")
     rollouts = [Rollout.of(read_evidence(folder), catalogue) for folder in folders]
     for folder, rollout in zip(folders, rollouts, strict=True):
-        write_findings(folder, rollout, catalogue.version)
+        with contextlib.suppress(OSError):  # evidence may well lie where nothing can be written
+            write_findings(folder, rollout, catalogue.version)
     places = {rollout.evidence.manifest.attempt_id: folder for folder, rollout in zip(folders, rollouts, strict=True)}
     run_id = rollouts[0].evidence.manifest.run_id
     report = build_report(seam_verdicts(rollouts, catalogue), catalogue=catalogue, run_id=run_id, folders=places)
@@ -102,7 +122,10 @@ def judge(
     print_findings(report, console)
     print_remarks(report, console)
     print_matrix(report, console)
-    console.print(f"report: {shown(write_report(report, report_dir))}", highlight=False, soft_wrap=True)
+    try:
+        console.print(f"report: {shown(write_report(report, report_dir))}", highlight=False, soft_wrap=True)
+    except OSError as error:
+        fail(f"--report-dir {report_dir} cannot be written ({error.strerror}); name a folder of yours")
     raise SystemExit(0 if report.ok else 1)
 
 
@@ -199,10 +222,13 @@ def new_seam(
     """Write a row for your own harness, to be filled in, and say how to run it."""
     path = folder / f"{name}.toml"
     text = new_seam_text(name)
-    if path.exists():
-        fail(f"{path} is there already; choose another name or remove it first")
-    folder.mkdir(parents=True, exist_ok=True)
-    path.write_text(text, encoding="utf-8")
+    try:
+        if path.exists():
+            fail(f"{path} is there already; choose another name or remove it first")
+        folder.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+    except OSError as error:
+        fail(f"{path} cannot be written ({error.strerror}); name a folder of yours with --into")
     _console().print(f"{path} written; fill it in, then run: pytest --harness={name} --seams={folder}", highlight=False, soft_wrap=True)
 
 

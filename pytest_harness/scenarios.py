@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import difflib
 import math
-import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +15,7 @@ from typing import Any
 
 from pytest_harness.evidence import ScenarioFacts
 from pytest_harness.resources import resource
+from pytest_harness.textfile import TextFileError, read_toml
 
 _KEYS = {"title", "task", "reward", "steps"}
 _STEP_KEYS = {"text", "shell", "prints"}
@@ -105,16 +105,21 @@ class ScenarioTable:
 
 def _read(path: Path) -> Scenario:
     try:
-        document = tomllib.loads(path.read_text(encoding="utf-8"))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise ScenarioError(f"{path} is not TOML: {error}") from None
+        document = read_toml(path)
+    except TextFileError as error:
+        raise ScenarioError(str(error)) from None
     _check_keys(path, "", document, _KEYS)
     for key, kind in (("title", str), ("task", str), ("steps", list)):
         if not isinstance(document.get(key), kind) or not document[key]:
             expected = "a list of tables with at least one" if kind is list else "a string that is not empty"
             raise ScenarioError(f"{path}: {key} must be {expected}, not {document.get(key, 'absent')!r}")
-    task = (path.parent / document["task"]).resolve()
-    if not (task / "task.toml").is_file():
+    task = path.parent / document["task"]
+    try:
+        task = task.resolve()
+        is_task = (task / "task.toml").is_file()
+    except (OSError, RuntimeError, ValueError):  # a loop of links, or a NUL
+        is_task = False
+    if not is_task:
         raise ScenarioError(f"{path}: task must be the folder of a Harbor task relative to this file, but {task} has no task.toml")
     steps = tuple(_step(path, number, step) for number, step in enumerate(document["steps"], start=1))
     if steps[-1].shell or not steps[-1].text:

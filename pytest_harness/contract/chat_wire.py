@@ -142,7 +142,7 @@ def parse_json(text: Any) -> Any:
     """The JSON value of a text, or None if it is not JSON."""
     try:
         return json.loads(text)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, RecursionError):
         return None
 
 
@@ -238,7 +238,8 @@ def _add(choice: Choice, part: dict[str, Any]) -> None:
         choice.text += _text(message.get("content"))
         choice.reasoning += _text(message.get("reasoning")) or _text(message.get("reasoning_content"))
         for position, fragment in enumerate(_dicts(message.get("tool_calls"))):
-            _add_call(choice.by_index, fragment.get("index", position), _tool_call(fragment))
+            index = fragment.get("index", position)
+            _add_call(choice.by_index, index if isinstance(index, int) else repr(index), _tool_call(fragment))
     if part.get("finish_reason") is not None:
         choice.finish_reason = part["finish_reason"]
     if isinstance(part.get("token_ids"), list):

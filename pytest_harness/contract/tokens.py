@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from typing import Any
 
@@ -19,6 +20,11 @@ DISTORTING = (
     "documents",
 )
 """Fields of vLLM's chat route that change the prompt while the messages stay the same."""
+
+CAPTURE = ("logprobs", "top_logprobs", "return_token_ids", "return_tokens_as_token_ids", "stream_options")
+"""Fields by which the capture asks for ids and logprobs."""
+
+ELSEWHERE = frozenset({"messages", "tools", "model", *DISTORTING, *CAPTURE})
 
 
 @check("TOK-001")
@@ -166,3 +172,14 @@ def _difference(one: Any, other: Any) -> str:
                 return f"entry {position} is {short(right)}"
         return f"{len(other)} entries, not {len(one)}"
     return short(other)
+
+
+@check("TOK-009")
+def what_else_the_harness_asked_reaches_the_engine(evidence: Evidence) -> Iterator[Fault]:
+    """Its messages, tools and model, and what would distort the prompt, have checks of their own."""
+    for turn in answered(evidence):
+        for name in sorted({*turn.request, *turn.forwarded} - ELSEWHERE):
+            sent, forwarded = turn.request.get(name), turn.forwarded.get(name)
+            if not identical(sent, forwarded):
+                where = f"{line(turn.call)}, forwarded.body {name}"
+                yield Fault(turn.call.index, short(json.dumps(sent)), short(json.dumps(forwarded)), where)

@@ -50,7 +50,8 @@ class Validity:
 def validity(evidence: Evidence) -> Validity:
     """Whether the rollout counts. An exception of the agent itself does count: that it raised is a finding, not an excuse."""
     ending = evidence.manifest.ending
-    if ending.how == "raised" and ending.exception_type not in _SURROUNDINGS:
+    # Harbor lets the fault of a converter out of the trial after it has written the result: a finding about the harness's log.
+    if ending.how == "raised" and ending.exception_type not in _SURROUNDINGS and evidence.trial_result is None:
         return Validity(False, "ourselves", f"the trial could not be run: {ending.exception_type}: {ending.exception_message}")
     for exception in (ending.exception_type, trial_exception(evidence)):
         if exception in _SURROUNDINGS:

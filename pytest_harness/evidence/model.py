@@ -208,6 +208,6 @@ class Evidence:
             return None
         try:
             document = json.loads(text)
-        except ValueError:
+        except (ValueError, RecursionError):
             return None
         return document if isinstance(document, dict) else None

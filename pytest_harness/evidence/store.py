@@ -15,6 +15,7 @@ from typing import Any
 from pydantic import BaseModel, ValidationError
 
 from pytest_harness.evidence.model import EVIDENCE_VERSION, Call, Evidence, Manifest
+from pytest_harness.textfile import TextFileError, read_text
 
 MANIFEST = "manifest.json"
 CALLS = "calls.ndjson"
@@ -86,7 +87,8 @@ def read_evidence(folder: Path) -> Evidence:
     Raises EvidenceError where a file is missing, torn, or from a newer version than this reader.
     """
     manifest = _parse(Manifest, folder / MANIFEST, _text(folder / MANIFEST))
-    lines = _text(folder / CALLS).splitlines()
+    # Not splitlines(): JSON leaves U+2028 and U+0085 as they are, and Python takes them for line ends too.
+    lines = _text(folder / CALLS).rstrip("\n").split("\n") if _text(folder / CALLS).strip() else []
     calls = tuple(_parse(Call, folder / CALLS, line, number) for number, line in enumerate(lines, start=1))
     return Evidence(manifest=manifest, calls=calls, files=dict(_texts(folder)))
 
@@ -103,20 +105,16 @@ def _redact(folder: Path, secrets: tuple[str, ...]) -> None:
 
 def _text(path: Path) -> str:
     try:
-        return path.read_text(encoding="utf-8")
-    except FileNotFoundError:
-        raise EvidenceError(f"{path} is missing, so this is not the whole evidence of an attempt; run the rollout again") from None
-    except UnicodeDecodeError as error:
-        raise EvidenceError(
-            f"{path} is not UTF-8 text ({error.reason} at byte {error.start}); restore it or run the rollout again"
-        ) from None
+        return read_text(path)
+    except TextFileError as error:
+        raise EvidenceError(f"{error}, so this is not the whole evidence of an attempt; restore it or run the rollout again") from None
 
 
 def _parse[Model: BaseModel](model: type[Model], path: Path, text: str, line: int | None = None) -> Model:
     where = str(path) if line is None else f"{path}, line {line}"
     try:
         document: Any = json.loads(text)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise EvidenceError(f"{where} is not JSON ({error}); restore it or run the rollout again") from None
     if isinstance(document, dict):
         version = document.get("evidence_version")
@@ -138,5 +136,5 @@ def _texts(folder: Path) -> Iterator[tuple[str, str]]:
             if path.is_file() and not path.is_symlink():
                 try:
                     yield path.relative_to(folder).as_posix(), path.read_text(encoding="utf-8")
-                except UnicodeDecodeError:
+                except (UnicodeDecodeError, OSError):
                     continue

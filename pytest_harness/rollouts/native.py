@@ -13,7 +13,7 @@ async def collect_native(environment: BaseEnvironment, pattern: str, target: Pat
     A log that is not there leaves nothing; the check that wants it says so.
     """
     listing = await environment.exec(f'for path in {pattern}; do if [ -e "$path" ]; then printf \'%s\\n\' "$path"; fi; done')
-    for path in (listing.stdout or "").splitlines():
+    for path in (listing.stdout or "").split("\n")[:-1]:
         place = target / PurePosixPath(path).name
         if await environment.is_dir(path):
             await environment.download_dir(path, place)

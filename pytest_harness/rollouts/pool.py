@@ -18,7 +18,7 @@ class RolloutPool:
     """
 
     def __init__(self, evidence_dir: Path, *, run_id: str, requirements: str) -> None:
-        self._evidence_dir = evidence_dir.resolve()
+        self._evidence_dir = evidence_dir.absolute()
         self._run_id = run_id
         self._requirements = requirements
 

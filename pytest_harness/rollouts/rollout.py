@@ -33,7 +33,7 @@ def run_rollout(spec: RolloutSpec, installed: Installed, *, evidence_dir: Path, 
     The attempt's working folder lies beside the evidence until it is frozen, so that a crash leaves the journal and Harbor's
     files; the next run of the same attempt starts anew.
     """
-    work = (evidence_dir / ".running" / spec.id).resolve()
+    work = (evidence_dir / ".running" / spec.id).absolute()
     shutil.rmtree(work, ignore_errors=True)
     work.mkdir(parents=True)
     attempt_id = uuid.uuid4().hex

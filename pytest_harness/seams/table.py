@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import json
-import tomllib
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -14,7 +14,8 @@ from pydantic import ValidationError
 from pytest_harness.resources import resource
 from pytest_harness.seams.faults import describe
 from pytest_harness.seams.placeholders import placeholders
-from pytest_harness.seams.rows import PreinstalledInstall, Seam, SeamError
+from pytest_harness.seams.rows import VERSION, PreinstalledInstall, Seam, SeamError
+from pytest_harness.textfile import TextFileError, read_toml
 
 NOT_SEAMS = frozenset({"sandboxes"})
 """Stems of TOML files in ``seams/`` that are other tables."""
@@ -74,6 +75,8 @@ class SeamTable:
             return seam
         if not version:
             raise SeamError(f"{spec!r} ends in @: write an exact version or latest after it, or leave the @ out")
+        if not re.fullmatch(VERSION, version):
+            raise SeamError(f"{version!r} is no version of {name}: write an exact one such as 1.6.0, or latest")
         if isinstance(seam.install, PreinstalledInstall):
             raise SeamError(f"{name} is installed already, in the version that it has: leave @{version} out")
         return seam.model_copy(update={"install": seam.install.model_copy(update={"version": version})})
@@ -89,13 +92,9 @@ def read_seam(path: Path) -> Seam:
     """Read one row. Raises SeamError naming every fault of the file."""
     where = f"{path.parent.name}/{path.name}"
     try:
-        text = path.read_text(encoding="utf-8")
-        document = tomllib.loads(text)
-    except (OSError, UnicodeDecodeError) as error:
-        raise SeamError(f"{where} cannot be read: {error}") from None
-    except tomllib.TOMLDecodeError as error:
-        at = str(error).replace("at end of document", f"at line {text.count('\n') + 1}, the end")
-        raise SeamError(f"{where} is not TOML: {at}") from None
+        document = read_toml(path, where)
+    except TextFileError as error:
+        raise SeamError(str(error)) from None
     try:
         # By way of JSON: strict, and yet TOML's arrays are tuples and its dates ISO strings.
         seam = Seam.model_validate_json(json.dumps(document, default=str))

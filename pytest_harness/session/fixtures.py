@@ -50,6 +50,8 @@ def _load(attempt: Attempt, config: pytest.Config) -> Loaded | str:
             return folder, config.stash[PLAN].sabotaged(evidence)
     except ProvisionError as error:
         return str(error)
+    except Exception as error:  # noqa: BLE001 (said once for each test, and not tried again for each)
+        return f"the rollout could not be run or read: {type(error).__name__}: {error}"
 
 
 @pytest.fixture

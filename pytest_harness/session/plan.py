@@ -22,6 +22,9 @@ from pytest_harness.seams import Seam, SeamError, SeamTable
 SANDBOXES = ("local",)
 ENGINES = ("scripted",)
 
+MOST_ATTEMPTS = 1000
+
+EVIDENCE_DIR = Path(".harness/evidence")
 REPORT_DIR = Path(".harness/report")
 REPLAY_DIR = Path(".harness/replay")
 """A replay, perhaps of one attempt, must not overwrite the report of the run whose evidence it reads."""
@@ -49,14 +52,20 @@ class Plan:
     attempts: tuple[Attempt, ...]
     named: frozenset[str] = frozenset()
     """The harnesses named one by one; the others were reached by ``all`` or are replayed."""
+    evidence_dir: Path = EVIDENCE_DIR
     report_dir: Path = REPORT_DIR
     sabotage: str | None = None
     """The known fault that is put into the evidence after it was read; what is on disk stays as it is."""
 
     @property
+    def live(self) -> bool:
+        """Whether rollouts run; else stored evidence is judged again."""
+        return any(attempt.spec is not None for attempt in self.attempts)
+
+    @property
     def keeps_findings(self) -> bool:
         """Whether what is said of an attempt is written beside its evidence: not if it was only replayed or sabotaged."""
-        return self.sabotage is None and any(attempt.spec is not None for attempt in self.attempts)
+        return self.sabotage is None and self.live
 
     def sabotaged(self, evidence: Evidence) -> Evidence:
         """The evidence as it is to be judged: with the fault where it offers a place for it."""
@@ -79,7 +88,7 @@ def plan_of(config: pytest.Config) -> Plan:
         replay: Path | None = config.getoption("harness_replay")
         plan = _live(config, run_id, catalogue) if replay is None else Plan(run_id, catalogue, _stored(config, replay))
         report_dir = config.getoption("harness_report_dir") or (REPORT_DIR if replay is None else REPLAY_DIR)
-        return replace(plan, report_dir=report_dir, sabotage=_sabotage(config))
+        return replace(plan, evidence_dir=config.getoption("harness_evidence_dir"), report_dir=report_dir, sabotage=_sabotage(config))
     except (SeamError, ScenarioError, RequirementsError, EvidenceError) as error:
         raise pytest.UsageError(str(error)) from None
 
@@ -104,7 +113,8 @@ def _stored(config: pytest.Config, root: Path) -> tuple[Attempt, ...]:
         seen = {"harness": manifest.harness, "sandbox": manifest.sandbox, "scenario": manifest.scenario.name}
         if any(names and "all" not in names and seen[what] not in names for what, names in wanted.items()):
             continue
-        name = evidence.name if evidence.name not in attempts else f"{evidence.name}-on-{manifest.engine}"
+        number = sum(name.partition("#")[0] == evidence.name for name in attempts) + 1
+        name = evidence.name if number == 1 else f"{evidence.name}#{number}"
         attempts[name] = Attempt(name, manifest.seam, manifest.engine, _reading(folder, evidence))
     if not attempts:
         of = " and ".join(f"{what} {', '.join(names)}" for what, names in wanted.items() if names)
@@ -129,8 +139,8 @@ def _live(config: pytest.Config, run_id: str, catalogue: Catalogue) -> Plan:
     sandboxes = _known("sandbox", config.getoption("harness_sandbox") or list(SANDBOXES), SANDBOXES)
     engine = _known("engine", [config.getoption("harness_engine")], ENGINES)[0]
     attempts: int = config.getoption("harness_attempts")
-    if attempts < 1:
-        raise pytest.UsageError(f"--attempts {attempts}: at least 1 is needed")
+    if not 1 <= attempts <= MOST_ATTEMPTS:
+        raise pytest.UsageError(f"--attempts {attempts}: a number from 1 to {MOST_ATTEMPTS} is needed")
     for seam in seams.values():
         for scenario in seam.scenarios:
             scenarios[scenario]  # a row that declares what is not there is refused, also where it is not asked for

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Callable
+from pathlib import Path
 
 from pytest_harness.provision import ProvisionError, provision
 from pytest_harness.session.plan import Plan
@@ -12,11 +14,25 @@ class Unready(Exception):  # noqa: N818 (it is a state, not an error of ours)
     """A prerequisite of a named harness is missing; the message says what to install or set."""
 
 
+def _writable(option: str, folder: Path) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder):
+            pass
+    except (OSError, RuntimeError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise Unready(f"{option} {folder} cannot be written ({reason}); name a folder of yours with room in it") from None
+
+
 def prepare(plan: Plan, say: Callable[[str], None]) -> None:
     """Check the sandbox and install the harnesses. Raises Unready.
 
     A harness that was only reached by ``all`` and cannot be installed is left for its own tests to say so.
     """
+    _writable("--report-dir", plan.report_dir)
+    if not plan.live:
+        return
+    _writable("--evidence-dir", plan.evidence_dir)
     specs = [attempt.spec for attempt in plan.attempts if attempt.spec is not None]
     if any(spec.sandbox == "local" for spec in specs):
         from pytest_harness.sandboxes.bubblewrap import check  # noqa: PLC0415 (a replay needs no sandbox)

@@ -24,7 +24,7 @@ class Progress:
     def __init__(self, config: pytest.Config, *, total: int, is_worker: bool) -> None:
         self._config = config
         self._total = total
-        self._silent = config.option.verbose < 0
+        self._silent = getattr(config.option, "verbose", 0) < 0
         self._is_worker = is_worker
         self._done = 0
 

@@ -7,7 +7,7 @@ import pytest
 from pytest_harness.contract import Validity, reward, trial_exception, validity
 from pytest_harness.evidence import Ending
 from pytest_harness.saboteurs import apply
-from pytest_harness.saboteurs.surgery import RESULT, edit_file, with_manifest
+from pytest_harness.saboteurs.surgery import RESULT, edit_file, with_file, with_manifest
 
 
 def with_outcomes(evidence, outcome):
@@ -87,8 +87,14 @@ def test_a_verifier_that_fails_where_it_should_speak_is_the_surroundings(healthy
 @pytest.mark.parametrize(("name", "blame"), [("ValidationError", "ourselves"), ("EnvironmentStartTimeoutError", "surroundings")])
 def test_a_trial_that_raised_is_invalid(healthy, name, blame):
     ending = Ending(how="raised", exception_type=name, exception_message="why")
-    found = validity(with_manifest(healthy.pi(), ending=ending))
+    without_result = with_file(healthy.pi(), "trial/result.json", None)
+    found = validity(with_manifest(without_result, ending=ending))
     assert (found.valid, found.blame) == (False, blame)
+
+
+def test_a_log_that_harbors_converter_chokes_on_is_a_finding_and_no_excuse(healthy):
+    ending = Ending(how="raised", exception_type="UnicodeDecodeError", exception_message="why")
+    assert validity(with_manifest(healthy.pi(), ending=ending)).valid
 
 
 def test_no_verdict_is_no_reward(healthy):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
+import os
 
 import pytest
 from hypothesis import given
@@ -91,6 +92,13 @@ def test_ids_and_logprobs_are_kept_as_the_engine_sent_them(ids, logprobs):
     assert list(again.samples[0].logprobs) == logprobs
 
 
+def test_line_ends_that_json_leaves_alone_do_not_tear_a_call(tmp_path):
+    said = "a\u2028b\u0085c\x1ed"
+    seen = call().model_copy(update={"received": Message(headers={}, body=said)})
+    folder = write_evidence(tmp_path, manifest(), (seen, call(index=1)), {})
+    assert [each.received.body for each in read_evidence(folder).calls] == [said, '{"model":"m"}']
+
+
 def test_a_nan_logprob_survives_the_round_trip():
     again = Call.model_validate(json.loads(call((1,), (math.nan,)).model_dump_json()))
     assert math.isnan(again.samples[0].logprobs[0])
@@ -140,6 +148,9 @@ def test_a_manifest_of_harbors_own_trial_is_not_taken_for_evidence(tmp_path):
         (lambda folder: (folder / "manifest.json").write_text('{"evidence_version": 99}'), "evidence of version 99"),
         (lambda folder: (folder / "manifest.json").write_bytes(b"\xff"), "manifest.json is not UTF-8"),
         (lambda folder: (folder / "manifest.json").write_text("[]"), "manifest.json: the document:"),
+        (lambda folder: (folder / "manifest.json").write_text("[" * 100_000), "manifest.json is not JSON"),
+        (lambda folder: ((folder / "calls.ndjson").unlink(), (folder / "calls.ndjson").mkdir()), "calls.ndjson is no plain file"),
+        (lambda folder: ((folder / "calls.ndjson").unlink(), os.mkfifo(folder / "calls.ndjson")), "calls.ndjson is no plain file"),
     ],
 )
 def test_damaged_evidence_is_refused_in_one_sentence(tmp_path, damage, sentence):

@@ -32,7 +32,10 @@ tool = "bash"
         (["--harness=pi", "--scenario=edit_fiel"], "there is no scenario 'edit_fiel'; did you mean edit_file?"),
         (["--harness=pi", "--sandbox=cloud"], "--sandbox 'cloud' is not known to this version; known: local"),
         (["--harness=pi", "--engine=brain"], "--engine 'brain' is not known to this version; known: scripted"),
-        (["--harness=pi", "--attempts=0"], "--attempts 0: at least 1 is needed"),
+        (["--harness=pi", "--attempts=0"], "--attempts 0: a number from 1 to 1000 is needed"),
+        (["--harness=pi", "--attempts=1000000"], "a number from 1 to 1000 is needed"),
+        (["--harness=pi@../../x"], "'../../x' is no version of pi"),
+        (["--harness=pi@1 --foo"], "'1 --foo' is no version of pi"),
         (["--harness=pi", "--attempts=many"], "invalid int value: 'many'"),
         (["--harness=pi", "--requirements=1999.01"], "there is no requirement set '1999.01'"),
         (["--harness=pi", "--seams=nowhere"], "nowhere: no such folder found"),
@@ -49,6 +52,16 @@ def test_a_wrong_option_is_one_sentence(tmp_path, run_pytest, arguments, sentenc
     assert sentence in done.stderr
     assert "Traceback" not in done.stdout + done.stderr
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("option", ["--evidence-dir", "--report-dir"])
+def test_a_folder_that_cannot_be_written_is_named_before_anything_runs(tmp_path, run_pytest, option):
+    (tmp_path / "file").touch()
+    for folder in ("/proc/x", "file/x"):
+        done = run_pytest(tmp_path, "--harness=pi", f"{option}={folder}")
+        assert done.returncode == 4
+        assert f"{option} {folder} cannot be written" in done.stderr
+        assert "Traceback" not in done.stdout + done.stderr
 
 
 def test_a_missing_prerequisite_of_a_named_harness_ends_the_run(tmp_path, run_pytest):

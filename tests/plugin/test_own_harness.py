@@ -251,3 +251,47 @@ def test_a_fault_that_is_mended_is_not_held_against_the_mended_harness(tmp_path,
     assert run_pytest(tmp_path, "--harness=tiny-agent", f"--seams={mended}", "--scenario=edit_file").returncode == 0
     both = run_pytest(tmp_path, "--replay", ".harness/evidence")
     assert both.stdout.count("tiny-agent 0.1.0 (row ") >= 2
+
+
+WRITES_ITS_OWN_REWARD = """
+    import os
+    if os.fork() == 0:
+        os.setsid()
+        while True:
+            for name, text in (("reward.json", '{"reward": 1}'), ("reward.txt", "1")):
+                with open("/logs/verifier/" + name, "w") as file:
+                    file.write(text)
+"""
+
+
+def test_a_daemon_of_the_agent_cannot_write_the_reward(tmp_path, run_pytest):
+    lazy = ('    return f"exit code {done.returncode}\\n{done.stdout}{done.stderr}"', "    return done.stdout")
+    idle = ('done = subprocess.run(["/bin/bash", "-c", line]', 'done = subprocess.run(["/bin/true"]')
+    daemon = ("    messages = [{", f"{WRITES_ITS_OWN_REWARD}\n    messages = [{{")
+    seams = faulty(tmp_path, lazy, idle, daemon)
+    done = run_pytest(tmp_path, "--harness=tiny-agent", f"--seams={seams}", "--scenario=edit_file")
+    assert "reward 0" in done.stdout
+    assert "REW-003" in done.stdout
+    assert done.returncode == 1
+
+
+def test_copies_and_clashing_names_are_all_judged(tmp_path, run_pytest, evidence):
+    for number in range(3):
+        shutil.copytree(evidence / "tiny-agent", tmp_path / "runs" / str(number) / "tiny-agent")
+    broken = tmp_path / "runs" / "1" / "tiny-agent" / "local" / "scripted" / "edit_file" / "1" / "calls.ndjson"
+    broken.write_text(broken.read_text().replace('"logprobs":[-', '"logprobs":[NaN,-', 1))
+    done = run_pytest(tmp_path, "--replay", "runs", "--scenario=edit_file")
+    assert ": 3 attempts by" in done.stdout
+    assert done.returncode == 1
+
+
+def test_a_rollout_that_cannot_be_run_is_tried_once_and_said(tmp_path, run_pytest):
+    seams = faulty(tmp_path)
+    (seams.parent / "bin" / "core").symlink_to("core")
+    blocked = tmp_path / ".harness" / "evidence" / "tiny-agent"
+    blocked.parent.mkdir(parents=True)
+    blocked.touch()
+    done = run_pytest(tmp_path, "--harness=tiny-agent", f"--seams={seams}", "--scenario=edit_file")
+    assert done.returncode == 1
+    assert "the rollout could not be run or read: " in done.stdout
+    assert "Traceback" not in done.stdout

@@ -45,10 +45,15 @@ def test_every_requirement_has_exactly_one_check_and_every_check_a_requirement()
 
 
 def test_every_family_has_requirements_in_the_order_of_their_numbers():
-    for family in FAMILIES:
-        ids = [requirement.id for requirement in load_catalogue() if requirement.family == family]
-        assert ids == [f"{family}-{number:03}" for number in range(1, len(ids) + 1)]
-        assert ids
+    for subject, first in (("seam", 1), ("proxy", 101)):
+        families = {requirement.family for requirement in load_catalogue(subject=subject)}
+        for family in families:
+            ids = [requirement.id for requirement in load_catalogue(subject=subject) if requirement.family == family]
+            assert ids == [f"{family}-{number:03}" for number in range(first, first + len(ids))]
+
+
+def test_every_family_has_requirements_in_some_set():
+    assert {each.family for subject in ("seam", "proxy") for each in load_catalogue(subject=subject)} == set(FAMILIES)
 
 
 def test_the_newest_set_is_loaded_unless_another_is_named():
@@ -78,13 +83,13 @@ def test_requirements_on_streams_do_not_apply_to_a_seam_that_does_not_stream():
 
 def test_requirements_on_the_trajectory_do_not_apply_to_a_seam_without_one():
     applicable = {requirement.family for requirement in load_catalogue().applicable(seam(trajectory="none"))}
-    assert applicable == set(FAMILIES) - {"ATF"}
+    assert applicable == {requirement.family for requirement in load_catalogue()} - {"ATF"}
 
 
 def test_requirements_on_the_script_apply_on_the_scripted_engine_alone():
     catalogue = load_catalogue()
     scripted = {requirement.id for requirement in catalogue.applicable(seam(), "scripted")}
-    assert scripted - {requirement.id for requirement in catalogue.applicable(seam(), "vllm")} == {"SEA-002", "SEA-003"}
+    assert scripted - {requirement.id for requirement in catalogue.applicable(seam(), "vllm")} == {"PAR-008", "SEA-002", "SEA-003"}
     assert scripted == {requirement.id for requirement in catalogue.applicable(seam())}
 
 
@@ -123,3 +128,10 @@ def test_a_faulty_set_is_refused_with_file_entry_and_key(tmp_path, text, sentenc
 def test_the_page_of_the_requirements_is_made_from_the_newest_set():
     page = resource("docs", "requirements.md").read_text(encoding="utf-8")
     assert page == to_markdown(load_catalogue()), "run python -m pytest_harness.requirements > docs/requirements.md"
+
+
+def test_the_page_of_the_proxys_requirements_is_made_from_the_newest_set():
+    page = resource("docs", "requirements-proxy.md").read_text(encoding="utf-8")
+    assert page == to_markdown(load_catalogue(subject="proxy"), "proxy"), (
+        "run python -m pytest_harness.requirements proxy > docs/requirements-proxy.md"
+    )

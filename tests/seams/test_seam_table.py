@@ -174,5 +174,5 @@ def test_broken_toml_is_told_with_file_and_line(tmp_path, text, line):
 
 def test_a_file_that_is_not_text_is_told(tmp_path):
     (tmp_path / "mine.toml").write_bytes(b"\xff\xfe")
-    with pytest.raises(SeamError, match=r"mine\.toml cannot be read"):
+    with pytest.raises(SeamError, match=r"mine\.toml is not UTF-8 text"):
         read_seam(tmp_path / "mine.toml")

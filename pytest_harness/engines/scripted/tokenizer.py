@@ -73,7 +73,9 @@ class ChatTokenizer:
 
     def encode(self, text: str) -> list[int]:
         """The ids of a text; the tags and specials in it become their own ids."""
-        ids: list[int] = self._tokenizer.encode(text, add_special_tokens=False).ids
+        # A client that cut an emoji in half sends a lone surrogate, which no tokenizer takes.
+        whole = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+        ids: list[int] = self._tokenizer.encode(whole, add_special_tokens=False).ids
         return ids
 
     def token_bytes(self, token: int) -> bytes:
