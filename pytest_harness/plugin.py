@@ -1,6 +1,6 @@
-"""The pytest door: options and nothing else. Without ``--harness`` or ``--replay`` the plugin is inert.
+"""The pytest door: options and nothing else. Without ``--harness``, ``--replay`` or ``--proxy`` the plugin is inert.
 
-What a conformance run does is in ``session.py``, which is imported only when one was asked for.
+What a conformance run does is in ``session``, which is imported only when one was asked for.
 """
 
 from __future__ import annotations
@@ -12,8 +12,7 @@ from pathlib import Path
 import pytest
 
 EVIDENCE_DIR = Path(".harness/evidence")
-REPORT_DIR = Path(".harness/report")
-SUBJECTS = ("--harness", "--replay")
+SUBJECTS = ("--harness", "--replay", "--proxy")
 
 
 def pytest_addoption(parser: pytest.Parser, pluginmanager: pytest.PytestPluginManager) -> None:
@@ -43,17 +42,22 @@ def pytest_addoption(parser: pytest.Parser, pluginmanager: pytest.PytestPluginMa
     option("scenario", "NAME", "only this scenario (default: what the seam declares)", repeat=True)
     option("attempts", "N", "tries of each rollout (default: 1)", default=1, parse=int)
     option("replay", "DIR", "judge stored evidence again, start nothing", parse=Path)
+    option("proxy", "SPEC", "judge a capture proxy: 'bundled', 'openenv', or an adapter class as module:Class")
     option("sabotage", "NAME", "break the evidence in this known way before it is judged, to see the run go red")
     option("requirements", "VERSION", "requirement set (default: the newest frozen one)")
     option("seams", "DIR", "a folder with seam rows of your own", repeat=True, parse=Path)
     option("scenarios", "DIR", "a folder with scenarios of your own", repeat=True, parse=Path)
     option("evidence-dir", "DIR", f"where evidence is kept (default: {EVIDENCE_DIR})", default=EVIDENCE_DIR, parse=Path)
-    option("report-dir", "DIR", f"where the report is written (default: {REPORT_DIR})", default=REPORT_DIR, parse=Path)
+    option("report-dir", "DIR", "where the report is written (default: .harness/report, for a replay .harness/replay)", parse=Path)
 
 
 def pytest_configure(config: pytest.Config) -> None:
     """Take over the run if a subject was named."""
-    if config.getoption("harness_harness") or config.getoption("harness_replay") is not None:
+    if config.getoption("harness_proxy") is not None:
+        from pytest_harness.session.wire import WireSession  # noqa: PLC0415 (likewise)
+
+        config.pluginmanager.register(WireSession(config), "harness-conformance-wire")
+    elif config.getoption("harness_harness") or config.getoption("harness_replay") is not None:
         from pytest_harness.session import ConformanceSession  # noqa: PLC0415 (inert runs do not pay for it)
 
         config.pluginmanager.register(ConformanceSession(config), "harness-conformance")

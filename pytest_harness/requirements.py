@@ -1,7 +1,9 @@
 """Reads the frozen catalogues of requirements. A catalogue is data; what it says is never repeated in code.
 
-Each ``conformance/requirements/<version>.toml`` is one set. ``python -m pytest_harness.requirements`` prints the newest one as
-Markdown, which is how ``docs/requirements.md`` is made.
+Each ``conformance/requirements/<version>.toml`` is one set for seams, each ``conformance/requirements/proxy/<version>.toml`` one for
+capture proxies, whose numbers begin at 101: an id names one requirement in all sets. ``python -m pytest_harness.requirements`` prints the
+newest set of seams as Markdown, which is how ``docs/requirements.md`` is made, and with ``proxy`` that of proxies for
+``docs/requirements-proxy.md``.
 """
 
 from __future__ import annotations
@@ -29,9 +31,14 @@ FAMILIES = {
     "GRF": "Conversation graph",
     "PAR": "Tool-call pairing",
     "STR": "Streams and replies",
+    "DIA": "Dialects, routes and transports",
+    "ERR": "Errors",
     "ATF": "Trajectory (ATIF)",
     "REW": "Reward",
     "ISO": "Isolation and secrets",
+    "FIN": "Finish reasons and limits",
+    "CAN": "Cancellation, retries, concurrency",
+    "USE": "Usage and several choices",
     "SEA": "Seam",
 }
 
@@ -114,23 +121,27 @@ class Catalogue:
         return tuple(requirement for requirement in self.requirements if requirement.applies.to(seam, engine))
 
 
-def catalogue_versions() -> tuple[str, ...]:
-    """The versions of all bundled sets, oldest first."""
-    folder = resource("conformance", "requirements")
+def _folder(subject: Subject) -> tuple[str, ...]:
+    return ("conformance", "requirements") if subject == "seam" else ("conformance", "requirements", subject)
+
+
+def catalogue_versions(subject: Subject = "seam") -> tuple[str, ...]:
+    """The versions of all bundled sets of this kind of subject, oldest first."""
+    folder = resource(*_folder(subject))
     return tuple(sorted((path.stem for path in folder.glob("*.toml")), key=_order))
 
 
-def load_catalogue(version: str | None = None) -> Catalogue:
-    """A bundled set, the newest by default.
+def load_catalogue(version: str | None = None, subject: Subject = "seam") -> Catalogue:
+    """A bundled set of this kind of subject, the newest by default.
 
     Raises RequirementsError if there is no such set or its file is not as it should be.
     """
-    versions = catalogue_versions()
+    versions = catalogue_versions(subject)
     if version is None:
         version = versions[-1]
     if version not in versions:
         raise RequirementsError(f"there is no requirement set {version!r}{_close(version, versions)}; the sets are {', '.join(versions)}")
-    return read_catalogue(resource("conformance", "requirements", f"{version}.toml"))
+    return read_catalogue(resource(*_folder(subject), f"{version}.toml"))
 
 
 def read_catalogue(path: Path) -> Catalogue:
@@ -151,18 +162,21 @@ def read_catalogue(path: Path) -> Catalogue:
     return catalogue
 
 
-def to_markdown(catalogue: Catalogue) -> str:
+def to_markdown(catalogue: Catalogue, subject: Subject = "seam") -> str:
     """The set as a page of Markdown, family by family."""
+    title, argument, page = ("", "", "") if subject == "seam" else (f" of a {subject},", f" {subject}", f"-{subject}")
     lines = [
-        f"# Requirements {catalogue.version}",
+        f"# Requirements{title} {catalogue.version}",
         "",
-        f"{len(catalogue)} requirements. Made from `conformance/requirements/{catalogue.version}.toml` by",
-        "`python -m pytest_harness.requirements > docs/requirements.md`; change them there.",
+        f"{len(catalogue)} requirements. Made from `{'/'.join(_folder(subject))}/{catalogue.version}.toml` by",
+        f"`python -m pytest_harness.requirements{argument} > docs/requirements{page}.md`; change them there.",
         "",
     ]
     for family, name in FAMILIES.items():
-        lines += [f"## {family}: {name}", ""]
-        for requirement in (requirement for requirement in catalogue if requirement.family == family):
+        entries = [requirement for requirement in catalogue if requirement.family == family]
+        if entries:
+            lines += [f"## {family}: {name}", ""]
+        for requirement in entries:
             lines += [
                 f"### {requirement.id} {requirement.title} ({requirement.level})",
                 "",
@@ -210,4 +224,5 @@ def _close(name: str, names: Any) -> str:
 
 
 if __name__ == "__main__":
-    sys.stdout.write(to_markdown(load_catalogue()))
+    chosen: Subject = "proxy" if sys.argv[1:] == ["proxy"] else "seam"
+    sys.stdout.write(to_markdown(load_catalogue(subject=chosen), chosen))
