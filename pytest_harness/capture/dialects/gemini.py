@@ -15,7 +15,7 @@ import re
 from collections.abc import Mapping
 from urllib.parse import parse_qs, unquote
 
-from pytest_harness.capture.dialects.base import QUERY, Dialect, Prepared, RefusalError, Reply, Route, RouteKind
+from pytest_harness.capture.dialects.base import QUERY, Prepared, RefusalError, Reply, Route, RouteKind
 from pytest_harness.capture.dialects.gemini_errors import engine_error_document, error_document
 from pytest_harness.capture.dialects.gemini_reply import GeminiReply
 from pytest_harness.capture.dialects.gemini_request import read_request
@@ -92,7 +92,3 @@ def _model(name: str) -> Json:
         "displayName": name,
         "supportedGenerationMethods": ["generateContent", "streamGenerateContent", "countTokens"],
     }
-
-
-GEMINI: Dialect = GeminiDialect()
-"""The dialect, for a table of dialects."""

@@ -8,8 +8,10 @@ from typing import Any
 import pytest
 
 from pytest_harness.capture.dialects.base import QUERY, RefusalError, Route
-from pytest_harness.capture.dialects.gemini import GEMINI
+from pytest_harness.capture.dialects.gemini import GeminiDialect
 from pytest_harness.capture.dialects.gemini_schema import json_schema
+
+GEMINI = GeminiDialect()
 
 CALL = Route("call", model="m", streamed=False)
 HI = {"role": "user", "parts": [{"text": "hi"}]}

@@ -10,8 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pytest_harness.capture.dialects.base import QUERY
-from pytest_harness.capture.dialects.gemini import GEMINI
+from pytest_harness.capture.dialects.gemini import GeminiDialect
 from pytest_harness.engines.scripted.tokenizer import ChatTokenizer
+
+GEMINI = GeminiDialect()
 
 TEXT = st.text(st.characters(codec="utf-8"), max_size=12)
 NAMES = st.sampled_from(["read", "write", "run_shell_command"])

@@ -12,7 +12,9 @@ from google import genai
 from google.genai import errors, types
 
 from pytest_harness.capture.dialects.base import QUERY, RefusalError
-from pytest_harness.capture.dialects.gemini import GEMINI
+from pytest_harness.capture.dialects.gemini import GeminiDialect
+
+GEMINI = GeminiDialect()
 
 Say = Callable[[dict[str, Any]], dict[str, Any]]
 
