@@ -10,30 +10,36 @@ import contextlib
 import time
 from pathlib import Path
 
-from pytest_harness.capture.dialects import chat
-from pytest_harness.capture.exchange import Exchange, Incoming
+from pytest_harness.capture.counting import count_tokens
+from pytest_harness.capture.dialects.base import Dialect, RefusalError, Route
+from pytest_harness.capture.dialects.chat import Chat
+from pytest_harness.capture.encodings import EncodingError, TooLargeError, UnknownEncodingError, decoded
+from pytest_harness.capture.exchange import KEEP_ALIVE_SECONDS, Exchange, Incoming
 from pytest_harness.capture.journal import JournalError
+from pytest_harness.capture.routing import Found, RawHeaders, find_route, keys_of, plain_path
 from pytest_harness.capture.sessions import Session, SessionClosedError, Sessions
 from pytest_harness.capture.upstream import Upstream, UpstreamClient
 from pytest_harness.serving import Receive, Scope, Send
 
 BODY_LIMIT = 64 << 20
-"""The largest request body, in bytes, unless the proxy is told otherwise."""
+"""The largest request body, in bytes as sent and as decompressed, unless the proxy is told otherwise."""
 
-_KEY_HEADERS = frozenset({b"x-api-key", b"api-key", b"x-goog-api-key"})
-_COMPLETIONS = "/chat/completions"
-_MODELS = "/models"
+_NO_ROUTE = Route("call")
+_PROBES = frozenset({"/", "/api/hello"})
 
 
 class CaptureProxy:
     """The application and its sessions: of its own, or shared with an admin API."""
 
-    def __init__(self, *, sessions: Sessions | None = None, body_limit: int = BODY_LIMIT) -> None:
+    def __init__(
+        self, *, sessions: Sessions | None = None, body_limit: int = BODY_LIMIT, keep_alive_seconds: float = KEEP_ALIVE_SECONDS
+    ) -> None:
+        self.rejected = 0
+        """How many requests came with a wrong key or none."""
         self._sessions = Sessions() if sessions is None else sessions
         self._client = UpstreamClient()
         self._body_limit = body_limit
-        self.rejected = 0
-        """How many requests came with a wrong key or none. Nothing else of them is kept."""
+        self._keep_alive_seconds = keep_alive_seconds
 
     def open_session(self, upstream: Upstream, journal: Path) -> Session:
         """A session with a key of its own, from any thread. ``journal`` must not exist yet, its folder must.
@@ -46,88 +52,131 @@ class CaptureProxy:
         """Answer one request."""
         if scope["type"] != "http":
             return
-        session = self._authorised(scope["headers"])
+        method, full_path, query, headers = scope["method"], scope["path"], scope["query_string"], scope["headers"]
+        session = self._authorised(full_path, query, headers)
+        path = plain_path(full_path)
+        found = find_route(method, path, query, headers)
+        dialect, route = found.dialect, found.route
         if session is None:
-            self.rejected += 1
-            await _unauthorised(send)
-            return
-        method, path = scope["method"], scope["path"].removeprefix("/v1")
-        if path == _COMPLETIONS:
-            if method != "POST":
-                await _wrong_method(send, method, "POST")
+            await self._unauthorised(send, dialect)
+        elif any(name == b"upgrade" for name, _ in headers):
+            message = "This proxy does not change protocols; use plain HTTP."
+            await _error(send, dialect, 426, message, "upgrade_refused", (b"upgrade", b"HTTP/1.1"), (b"connection", b"close"))
+        elif route is not None and route.kind == "call":
+            await self._complete(session, found, scope, receive, send)
+        elif route is not None and route.kind == "count":
+            await self._count(session, found, scope, receive, send)
+        elif (path in _PROBES and method in ("GET", "HEAD")) or (route is not None and route.kind == "probe" and method == "HEAD"):
+            await _respond(send, 200, b"")
+        elif route is not None:
+            try:
+                body = dialect.answer(route, model=session.upstream.model, created=session.opened, tokens=None)
+            except RefusalError as refusal:
+                await _error(send, dialect, refusal.status, str(refusal), "not_found")
             else:
-                await self._complete(session, scope, receive, send)
-        elif path == _MODELS or path.startswith(f"{_MODELS}/"):
-            if method not in ("GET", "HEAD"):
-                await _wrong_method(send, method, "GET, HEAD")
-            else:
-                body = (chat.models_body if path == _MODELS else chat.model_body)(session.upstream.model, session.opened)
                 await _respond(send, 200, body)
+        elif found.allowed:
+            message = f"The method {method} is not allowed here; use {found.allowed}."
+            await _error(send, dialect, 405, message, "method_not_allowed", (b"allow", found.allowed.encode()))
         else:
-            message = (
-                f"There is no route {method} {scope['path']} here; this proxy serves {_COMPLETIONS} and {_MODELS}, with or without /v1."
-            )
-            await _error(send, 404, message, "not_found")
+            message = f"There is no route {method} {path} here; this proxy serves model calls, model lists and token counts."
+            await _error(send, dialect, 404, message, "not_found")
 
-    def _authorised(self, headers: list[tuple[bytes, bytes]]) -> Session | None:
-        """The session of the first key that is one: a foreign key in one header does not hide a valid one in another."""
-        for name, value in headers:
-            if name == b"authorization":
-                scheme, _, key = value.strip().partition(b" ")
-                session = self._sessions.find(key.strip()) if scheme.lower() == b"bearer" else None
-            elif name in _KEY_HEADERS:
-                session = self._sessions.find(value.strip())
-            else:
-                continue
+    def _authorised(self, path: str, query: bytes, headers: RawHeaders) -> Session | None:
+        """The session of the first key that is one: a foreign key in one place does not hide a valid one in another."""
+        for key in keys_of(path, query, headers):
+            session = self._sessions.find(key)
             if session is not None:
                 return session
         return None
 
-    async def _complete(self, session: Session, scope: Scope, receive: Receive, send: Send) -> None:
-        received = time.time()
-        refusal: tuple[int, str] | None = None
+    async def _unauthorised(self, send: Send, dialect: Dialect | Chat) -> None:
+        self.rejected += 1
+        message = "The key of this request is missing or unknown; send the key of an open session as Authorization: Bearer."
+        await _error(send, dialect, 401, message, "invalid_api_key", (b"www-authenticate", b"Bearer"))
+
+    async def _complete(self, session: Session, found: Found, scope: Scope, receive: Receive, send: Send) -> None:
+        dialect, route, received = found.dialect, found.route or _NO_ROUTE, time.time()
         try:
-            body = await self._read(scope, receive)
+            body, refusal = await self._body(scope, receive)
         except _GoneError:
             return  # the harness went away before it had asked anything
-        except _TooLargeError:
-            body, refusal = b"", (413, f"The request's body is larger than {self._body_limit} bytes; send less.")
         headers = [(name.decode("latin-1"), value.decode("latin-1")) for name, value in scope["headers"]]
         query = scope["query_string"].decode("latin-1")
         path = scope["path"] + (f"?{query}" if query else "")
-        encoding = dict(headers).get("content-encoding", "identity").strip().lower()
-        if refusal is None and encoding != "identity":
-            refusal = (415, f"The request's body has content-encoding {encoding}; send it uncompressed.")
         incoming = Incoming(scope["method"], path, headers, body, received)
         try:
             with contextlib.suppress(JournalError), session.call() as running:  # the session raises it when it is closed
-                exchange = Exchange(session, running, incoming, client=self._client, receive=receive, send=send)
+                exchange = Exchange(
+                    session,
+                    running,
+                    incoming,
+                    dialect=dialect,
+                    route=route,
+                    client=self._client,
+                    receive=receive,
+                    send=send,
+                    keep_alive_seconds=self._keep_alive_seconds,
+                )
                 if refusal is not None:
                     await exchange.refuse(*refusal)
                 else:
                     await exchange.run()
         except SessionClosedError:
-            await _unauthorised(send)
+            await self._unauthorised(send, dialect)
 
-    async def _read(self, scope: Scope, receive: Receive) -> bytes:
-        """The request's body. Raises _TooLargeError or _GoneError."""
-        declared = dict(scope["headers"]).get(b"content-length", b"")
+    async def _count(self, session: Session, found: Found, scope: Scope, receive: Receive, send: Send) -> None:
+        """A token count: answered as the vendor does, never a call."""
+        dialect, route = found.dialect, found.route or _NO_ROUTE
+        try:
+            body, refusal = await self._body(scope, receive)
+        except _GoneError:
+            return
+        if refusal is not None or isinstance(dialect, Chat):
+            await _error(send, dialect, *(refusal or (404, "Chat completions count no tokens.")), "refused")
+            return
+        try:
+            prepared, _ = dialect.prepare(body, route, created=time.time())
+            tokens, exact = await count_tokens(self._client, session.upstream, prepared.chat)
+            answer = dialect.answer(route, model=session.upstream.model, created=session.opened, tokens=tokens)
+        except RefusalError as told:
+            body = dialect.error(told.status, str(told), param=told.param)
+            await _respond(send, told.status, body)
+        else:
+            await _respond(send, 200, answer, (b"x-token-count", b"exact" if exact else b"estimate"))
+
+    async def _body(self, scope: Scope, receive: Receive) -> tuple[bytes, tuple[int, str] | None]:
+        """The request's body without its content encoding, and why it is refused if it is. Raises _GoneError."""
+        fields = dict(scope["headers"])
+        too_large = (413, f"The request's body is larger than {self._body_limit} bytes; send less.")
+        encoding = fields.get(b"content-encoding")
+        try:
+            body = await self._read(fields.get(b"content-length", b""), receive)
+            return (body if encoding is None else decoded(body, encoding.decode("latin-1"), self._body_limit)), None
+        except TooLargeError:
+            return b"", too_large
+        except UnknownEncodingError as error:
+            return body, (415, f"{error}.")
+        except EncodingError as error:
+            return body, (400, f"{error}.")
+
+    async def _read(self, declared: bytes, receive: Receive) -> bytes:
+        """The request's body as it was sent. Raises TooLargeError or _GoneError."""
         if declared.isdigit() and int(declared) > self._body_limit:
-            raise _TooLargeError
-        body = bytearray()
+            raise TooLargeError
+        pieces: list[bytes] = []
+        size = 0
         while True:
             event = await receive()
             if event["type"] == "http.disconnect":
                 raise _GoneError
-            body += event.get("body", b"")
-            if len(body) > self._body_limit:
-                raise _TooLargeError
+            piece = event.get("body", b"")
+            pieces.append(piece)
+            size += len(piece)
+            if size > self._body_limit:
+                raise TooLargeError
             if not event.get("more_body", False):
-                return bytes(body)
-
-
-class _TooLargeError(Exception):
-    """The request's body exceeds the limit."""
+                return bytes(pieces[0]) if len(pieces) == 1 else b"".join(pieces)
 
 
 class _GoneError(Exception):
@@ -140,14 +189,5 @@ async def _respond(send: Send, status: int, body: bytes, *headers: tuple[bytes, 
     await send({"type": "http.response.body", "body": body, "more_body": False})
 
 
-async def _error(send: Send, status: int, message: str, code: str, *headers: tuple[bytes, bytes]) -> None:
-    await _respond(send, status, chat.error_body(message, "invalid_request_error", code), *headers)
-
-
-async def _unauthorised(send: Send) -> None:
-    message = "The key of this request is missing or unknown; send the key of an open session as Authorization: Bearer."
-    await _error(send, 401, message, "invalid_api_key", (b"www-authenticate", b"Bearer"))
-
-
-async def _wrong_method(send: Send, method: str, allowed: str) -> None:
-    await _error(send, 405, f"The method {method} is not allowed here; use {allowed}.", "method_not_allowed", (b"allow", allowed.encode()))
+async def _error(send: Send, dialect: Dialect | Chat, status: int, message: str, code: str, *headers: tuple[bytes, bytes]) -> None:
+    await _respond(send, status, dialect.error(status, message, code=code), *headers)

@@ -1,7 +1,7 @@
 """One call from the harness's request to the end of its reply: forwarded, passed back, recorded.
 
-The journal's line is written before the last byte leaves, whatever happens: the engine answers, fails or breaks off, the
-harness goes away, the session is closed, the server stops.
+The journal has the call before the last byte leaves, whatever happens: the engine answers, fails or breaks off, the harness goes away,
+the session is closed, the server stops.
 """
 
 from __future__ import annotations
@@ -9,19 +9,26 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from pytest_harness.capture.dialects import chat
-from pytest_harness.capture.journal import JournalError
+from pytest_harness.capture.admission import Forward, Refuse, Stop
+from pytest_harness.capture.dialects.base import Dialect, MalformedReplyError, RefusalError, Route
+from pytest_harness.capture.dialects.chat import Chat, Forwarded
+from pytest_harness.capture.journal import CallRecord, JournalError, Written
+from pytest_harness.capture.recipes import cook, from_spans
+from pytest_harness.capture.relays import Outgoing, Relay, relay_of
 from pytest_harness.capture.sessions import RunningCall, Session
-from pytest_harness.capture.sse import EventSplitter, ServerSentEvent
+from pytest_harness.capture.sse import EventSplitter
 from pytest_harness.capture.upstream import CutError, UnreachableError, UpstreamClient, UpstreamReply
-from pytest_harness.evidence import Call, Message, Outcome, Sample, Times
+from pytest_harness.evidence import Outcome, Times
 from pytest_harness.evidence.model import Delivery
 from pytest_harness.serving import Receive, Send
 
 Headers = Sequence[tuple[str, str]]
+
+KEEP_ALIVE_SECONDS = 10.0
+"""How often a harness that waits for a stream hears that we are alive, while the engine is asked for a whole reply."""
 
 _NOT_PASSED_BACK = frozenset(
     {
@@ -43,11 +50,13 @@ _NOT_PASSED_BACK = frozenset(
 
 _DRAIN_SECONDS = 1
 """How long the end of a stream's transfer may lag behind its last event before the connection is given up."""
+_WATCH_AFTER_SECONDS = 0.05
+"""A call that is over sooner is not watched: nobody could have gone away long before, and watching costs more than the call."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Incoming:
-    """A request as it came, its body whole."""
+    """A request as it came, its body whole and without content encoding."""
 
     method: str
     path: str
@@ -60,160 +69,319 @@ class Exchange:
     """Runs one call of a session."""
 
     def __init__(
-        self, session: Session, running: RunningCall, incoming: Incoming, *, client: UpstreamClient, receive: Receive, send: Send
+        self,
+        session: Session,
+        running: RunningCall,
+        incoming: Incoming,
+        *,
+        dialect: Dialect | Chat,
+        route: Route,
+        client: UpstreamClient,
+        receive: Receive,
+        send: Send,
+        keep_alive_seconds: float = KEEP_ALIVE_SECONDS,
     ) -> None:
         self._session = session
         self._running = running
         self._incoming = incoming
+        self._dialect = dialect
+        self._route = route
         self._client = client
         self._receive = receive
         self._send = send
-        self._streamed = False
-        self._forwarded: Message | None = None
+        self._keep_alive_seconds = keep_alive_seconds
+        self._relay: Relay | None = None
+        self._forwarded: Forwarded | None = None
+        self._forwarded_headers: Mapping[str, str] = {}
         self._forwarded_at: float | None = None
-        self._first_byte_at: float | None = None
         self._replied_at: float | None = None
         self._reply: UpstreamReply | None = None
-        self._raw = bytearray()
+        self._raw: list[bytes] = []
+        self._raw_size = 0
+        self._read_as: str | None = None
+        self._ids: tuple[int, int] | None = None
+        self._constraints: tuple[str, ...] = ()
         self._head: tuple[int, Headers] | None = None
         self._started = False
-        self._sent = bytearray()
-        self._prompt_ids: tuple[object, ...] | None = None
-        self._samples: tuple[Sample, ...] = ()
-        self._reader: chat.StreamReader | None = None
+        self._sent: list[tuple[int, int] | bytes] = []
         self._recorded = False
         self._delivery: Delivery | None = None
-        self._gone: asyncio.Task[None] | None = None
+        self._task: asyncio.Task[object] | None = None
+        self._watcher: asyncio.Task[None] | None = None
+        self._interrupted: str | None = None
+        self._gone = False
 
     async def run(self) -> None:
         """Run the call to its end. Raises JournalError, after an error for the harness, if it cannot be recorded."""
-        self._gone = asyncio.create_task(self._wait_until_gone())
-        talk = asyncio.create_task(self._talk())
-        stop = asyncio.create_task(self._running.stop.wait())
+        self._task = asyncio.current_task()
+        watching = asyncio.get_running_loop().call_later(_WATCH_AFTER_SECONDS, self._start_watching)
         try:
-            await asyncio.wait({talk, self._gone, stop}, return_when=asyncio.FIRST_COMPLETED)
-            if not talk.done() and self._delivery is not None:
-                await asyncio.wait({talk})  # only the engine's connection is still being put away
-            if not talk.done():
-                talk.cancel()
-                await asyncio.wait({talk})
-                if self._gone.done():
-                    self._record("cancelled", "the harness went away before the reply was whole")
-                    self._note_delivery("client_gone")
-                else:
-                    await self._fail("cancelled", "the session was closed while the call was running", 503, "session_closed")
-            if not talk.cancelled():
-                await talk
+            await self._talk()
         except asyncio.CancelledError:
-            self._record("cancelled", "the proxy was stopped while the call was running")
-            raise
+            if self._interrupted is None or self._task is None:
+                self._record("cancelled", "the proxy was stopped while the call was running")
+                raise
+            self._task.uncancel()
+            if self._gone:
+                self._record("cancelled", "the harness went away before the reply was whole")
+                self._note_delivery("client_gone")
+            else:
+                await self._fail("cancelled", "the session was closed while the call was running", 503, "session_closed")
         except JournalError:
             raise
         except Exception as error:  # noqa: BLE001  a fault of ours must not lose the call
             await self._fail("proxy_error", f"the proxy failed: {type(error).__name__}: {error}", 500, "proxy_error")
         finally:
-            for task in (talk, stop, self._gone):
-                task.cancel()
+            self._task = None
+            watching.cancel()
+            if self._watcher is not None:
+                self._watcher.cancel()
+            if self._reply is not None:
+                self._reply.close()
 
     async def refuse(self, status: int, message: str, param: str | None = None) -> None:
         """Answer with an error of our own, without asking the engine."""
-        body = chat.error_body(message, "invalid_request_error", "refused", param)
-        await self._answer(status, _JSON, body, "refused", message)
+        body = self._dialect.error(status, message, code="refused", param=param)
+        await self._answer(status, _JSON, [body], "refused", message)
+
+    # Watching the harness and the session while the engine is at work.
+
+    def _start_watching(self) -> None:
+        self._watcher = asyncio.create_task(self._watch())
+
+    async def _watch(self) -> None:
+        gone = asyncio.create_task(self._wait_until_gone())
+        stop = asyncio.create_task(self._running.stop.wait())
+        try:
+            await asyncio.wait({gone, stop}, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            gone.cancel()
+            stop.cancel()
+        self._gone = gone.done() and not gone.cancelled()
+        if self._task is not None and self._delivery is None and not (self._gone and self._recorded):
+            self._interrupted = "gone" if self._gone else "stopped"
+            self._task.cancel()
 
     async def _wait_until_gone(self) -> None:
         while (await self._receive())["type"] != "http.disconnect":
             pass
 
-    async def _talk(self) -> None:
-        upstream = self._session.upstream
+    def _is_gone(self) -> bool:
+        """Whether the harness has gone away by now, as far as is known without waiting."""
+        if self._watcher is not None:
+            return self._gone
+        waiting = self._receive().__await__()
         try:
-            request = chat.prepare(self._incoming.body, upstream.model)
-        except chat.RefusalError as refusal:
-            await self.refuse(400, str(refusal), refusal.param)
+            next(waiting)
+        except StopIteration as answer:
+            return bool(answer.value["type"] == "http.disconnect")
+        waiting.close()
+        return False
+
+    # The talk.
+
+    async def _talk(self) -> None:
+        session, upstream = self._session, self._session.upstream
+        try:
+            relay = self._relay = relay_of(self._dialect, self._incoming.body, self._route, created=self._incoming.received)
+        except RefusalError as refusal:
+            await self.refuse(refusal.status, str(refusal), refusal.param)
             return
-        self._streamed = request.streamed
+        request = relay.request
+        admission = session.admit(request.values, self._running)
+        if isinstance(admission, Refuse):
+            await self.refuse(admission.status, admission.message, admission.param)
+            return
+        if isinstance(admission, Stop):
+            await self._stop(relay, admission)
+            return
+        self._constraints = admission.constraints
+        streamed = request.streamed and not upstream.buffered
+        try:
+            if request.streamed and upstream.buffered:
+                await self._relay_buffered(relay, admission)
+                return
+            reply = await self._ask(relay, admission)
+            if reply.status == 200 and streamed and _content_type(reply.headers).startswith("text/event-stream"):
+                await self._relay_stream(relay, reply)
+            else:
+                await self._relay_whole(relay, reply)
+        except UnreachableError as error:
+            await self._fail("unreachable_upstream", str(error), 502, "unreachable_upstream")
+        except CutError as error:
+            await self._fail("cut_upstream", str(error), 502, "cut_upstream")
+        except MalformedReplyError as error:
+            await self._fail("malformed_upstream", str(error), 502, "malformed_upstream")
+
+    async def _ask(self, relay: Relay, admission: Forward) -> UpstreamReply:
+        upstream = self._session.upstream
+        buffered = upstream.buffered
+        forwarded = self._forwarded = relay.request.forwarded(upstream.model, admission.edits, buffered=buffered)
         headers = {
-            "accept": "text/event-stream" if request.streamed else "application/json",
+            "accept": "text/event-stream" if relay.request.streamed and not buffered else "application/json",
             "accept-encoding": "identity",
             "content-type": "application/json",
             "user-agent": "harness-conformance",
         }
         if upstream.api_key is not None:
             headers["authorization"] = f"Bearer {upstream.api_key}"
-        redactor = self._session.record_redactor
-        self._forwarded = Message(headers=redactor.headers(headers.items()), body=redactor.body(request.body))
+        self._forwarded_headers = headers
         self._forwarded_at = time.time()
-        try:
-            async with self._client.post(upstream.endpoint("/chat/completions"), headers, request.body) as reply:
-                self._reply = reply
-                if reply.status == 200 and request.streamed and reply.content_type.startswith("text/event-stream"):
-                    await self._relay_stream(request, reply)
-                else:
-                    await self._relay_whole(request, reply)
-        except UnreachableError as error:
-            await self._fail("unreachable_upstream", str(error), 502, "unreachable_upstream")
-        except CutError as error:
-            await self._fail("cut_upstream", str(error), 502, "cut_upstream")
-        except chat.MalformedReplyError as error:
-            await self._fail("malformed_upstream", str(error), 502, "malformed_upstream")
+        self._reply = await self._client.post(upstream.completions, headers, forwarded.body)
+        return self._reply
 
-    async def _relay_whole(self, request: chat.ChatRequest, reply: UpstreamReply) -> None:
-        async for chunk in reply.chunks():
-            self._take_in(chunk)
-        self._replied_at = time.time()
-        body = bytes(self._raw)
+    async def _relay_whole(self, relay: Relay, reply: UpstreamReply) -> None:
+        body = await self._take_all(reply)
         if reply.status >= 400:
-            error = f"the engine answered with status {reply.status}"
-            await self._answer(reply.status, _passed_back(reply.headers), body, "upstream_error", error)
+            await self._pass_back_error(reply, body)
             return
         if reply.status != 200:
-            raise chat.MalformedReplyError(f"the engine answered with status {reply.status} instead of 200")
-        content = chat.read_reply(body, request)
-        self._prompt_ids, self._samples = content.prompt_ids, content.samples
-        await self._answer(200, _passed_back(reply.headers), content.body, "complete")
+            raise MalformedReplyError(f"the engine answered with status {reply.status} instead of 200")
+        outgoing = relay.whole(body, self._session.journal.last_ids)
+        self._read_as, self._ids = "whole", outgoing.ids
+        self._running.sampled = outgoing.sampled
+        await self._answer(200, _passed_back(reply.headers, anew=relay.json_replies), outgoing.spans, "complete")
 
-    async def _relay_stream(self, request: chat.ChatRequest, reply: UpstreamReply) -> None:
+    async def _relay_stream(self, relay: Relay, reply: UpstreamReply) -> None:
         """Pass each event on as it comes; hold back what may be the last words until the journal has the call."""
-        headers = _passed_back(reply.headers)
-        if not any(name == "cache-control" for name, _ in headers):
-            headers = [*headers, ("cache-control", "no-cache")]
-        await self._start(200, headers)
-        self._reader = reader = chat.StreamReader(request)
+        self._read_as = "stream"
+        await self._start(200, _of_stream(_passed_back(reply.headers, anew=relay.json_replies), relay))
         splitter = EventSplitter()
-        held: list[bytes] = []
-        chunks = reply.chunks()
-        async for chunk in chunks:
+        held: list[tuple[int, int] | bytes] = []
+        passed: list[tuple[int, int] | bytes] = [relay.opening()]
+        at = 0
+        while not relay.done and (chunk := await reply.next()):
             self._take_in(chunk)
-            passed: list[bytes] = []
             try:
                 for event in splitter.feed(chunk):
-                    _sort(reader.read(event), passed, held)
-                    if reader.done:
+                    self._sort(relay.event(event), at, passed, held)
+                    at += len(event.raw)
+                    if relay.done:
                         break
             finally:
                 if passed:
-                    await self._pass_on(b"".join(passed))
-            if reader.done:
-                break
-        rest: ServerSentEvent | None = splitter.rest()
-        if not reader.done and rest is not None:
-            _sort(reader.read(rest), held, held)
+                    await self._pass_on(passed)
+                    passed = []
+        rest = splitter.rest()
+        if not relay.done and rest is not None:
+            self._sort(relay.event(rest), at, held, held)
         self._replied_at = time.time()
-        if reader.error is not None:
-            await self._finish(b"".join(held), "upstream_error", reader.error)
-        elif not reader.done:
+        if relay.error is not None:
+            await self._finish(held, "upstream_error", relay.error)
+        elif not relay.done:
             raise CutError("the engine's stream ended without its last event, [DONE]")
         else:
-            await self._finish(b"".join(held), "complete")
+            await self._finish(held, "complete")
         with contextlib.suppress(CutError, TimeoutError):
             async with asyncio.timeout(_DRAIN_SECONDS):
-                async for _ in chunks:
+                while await reply.next():
                     pass
 
+    async def _relay_buffered(self, relay: Relay, admission: Forward) -> None:
+        """Ask for a whole reply and make a stream of it; the harness hears comments while it waits."""
+        asking = asyncio.create_task(self._ask_whole(relay, admission))
+        try:
+            while not (await asyncio.wait({asking}, timeout=self._keep_alive_seconds))[0]:
+                if not self._started:
+                    await self._start(200, _of_stream((), relay))
+                await self._pass_on([b": keep-alive\n\n" if relay.stream_type.startswith("text/event-stream") else b"\n"])
+            reply, body = await asking
+        finally:
+            if not asking.done():
+                asking.cancel()
+                await asyncio.wait({asking})
+        if reply.status >= 400:
+            await self._pass_back_error(reply, body)
+            return
+        if reply.status != 200:
+            raise MalformedReplyError(f"the engine answered with status {reply.status} instead of 200")
+        events, self._running.sampled = relay.as_stream(body)
+        self._read_as = "whole"
+        if not self._started:
+            await self._start(200, _of_stream(_passed_back(reply.headers, anew=True), relay))
+        await self._finish([events], "complete")
+
+    async def _ask_whole(self, relay: Relay, admission: Forward) -> tuple[UpstreamReply, bytes]:
+        reply = await self._ask(relay, admission)
+        return reply, await self._take_all(reply)
+
+    async def _stop(self, relay: Relay, stop: Stop) -> None:
+        """A finished turn of our own; the engine is not asked."""
+        model = self._session.upstream.model
+        body = relay.stop(stop, call_id=self._running.id, model=model, created=self._incoming.received)
+        if relay.request.streamed:
+            await self._start(200, _of_stream((), relay))
+            await self._finish([body], "budget_stop")
+        else:
+            await self._answer(200, _JSON, [body], "budget_stop")
+
+    async def _pass_back_error(self, reply: UpstreamReply, body: bytes) -> None:
+        error = f"the engine answered with status {reply.status}"
+        if self._started:
+            relay = self._relay
+            assert relay is not None
+            await self._finish([relay.error_event(reply.status, _readable(body), "upstream_error")], "upstream_error", error)
+            return
+        told = self._dialect.upstream_error(reply.status, body)
+        own: Sequence[tuple[int, int] | bytes] = [(0, len(body))] if told is body else [told]
+        await self._answer(reply.status, _passed_back(reply.headers, anew=told is not body), own, "upstream_error", error)
+
+    # What comes in, and what goes out.
+
+    async def _take_all(self, reply: UpstreamReply) -> bytes:
+        while chunk := await reply.next():
+            self._take_in(chunk)
+        self._replied_at = time.time()
+        if len(self._raw) > 1:
+            self._raw = [b"".join(self._raw)]
+        return self._raw[0] if self._raw else b""
+
     def _take_in(self, chunk: bytes) -> None:
-        if self._first_byte_at is None:
-            self._first_byte_at = time.time()
-        self._raw += chunk
+        self._raw.append(chunk)
+        self._raw_size += len(chunk)
+
+    def _sort(self, piece: Outgoing | None, at: int, passed: list[tuple[int, int] | bytes], held: list[tuple[int, int] | bytes]) -> None:
+        """Put a piece to those that go on now or to those held back; what was held goes on before anything that follows it."""
+        if piece is None:
+            return
+        self._running.sampled += piece.sampled
+        if piece.ids is not None and self._ids is None:
+            self._ids = piece.ids[0] + at, piece.ids[1] + at
+        spans = [span if isinstance(span, bytes) else (span[0] + at, span[1] + at) for span in piece.spans]
+        if not spans:
+            return
+        if piece.remark:
+            passed += spans
+        elif piece.last_words:
+            held += spans
+        else:
+            if held:
+                passed += held
+                held.clear()
+            passed += spans
+
+    def _bytes_of(self, spans: Sequence[tuple[int, int] | bytes]) -> bytes:
+        """The bytes of spans of what came, which is joined only as far back as they reach."""
+        least = min((span[0] for span in spans if not isinstance(span, bytes)), default=self._raw_size)
+        start = self._raw_size
+        chunks: list[bytes] = []
+        for chunk in reversed(self._raw):
+            if start <= least:
+                break
+            chunks.append(chunk)
+            start -= len(chunk)
+        raw = chunks[0] if len(chunks) == 1 else b"".join(reversed(chunks))
+        return b"".join([span if isinstance(span, bytes) else raw[span[0] - start : span[1] - start] for span in spans])
+
+    def _cleaned(self, spans: Sequence[tuple[int, int] | bytes]) -> bytes:
+        """The bytes of spans, without the engine's key, as they are sent; noted as sent."""
+        data = self._bytes_of(spans)
+        clean = self._session.reply_redactor.data(data)
+        if clean is data:
+            self._sent += spans
+        else:
+            self._sent.append(clean)
+        return clean
 
     async def _start(self, status: int, headers: Headers) -> None:
         redactor = self._session.reply_redactor
@@ -222,25 +390,26 @@ class Exchange:
         encoded = [(name.encode("latin-1"), value.encode("utf-8", "surrogateescape")) for name, value in headers]
         await self._send({"type": "http.response.start", "status": status, "headers": encoded})
 
-    async def _pass_on(self, data: bytes) -> None:
-        data = self._session.reply_redactor.data(data)
-        self._sent += data
-        await self._send({"type": "http.response.body", "body": data, "more_body": True})
+    async def _pass_on(self, spans: Sequence[tuple[int, int] | bytes]) -> None:
+        data = self._cleaned(spans)
+        if data:
+            await self._send({"type": "http.response.body", "body": data, "more_body": True})
 
-    async def _answer(self, status: int, headers: Headers, body: bytes, outcome: Outcome, error: str | None = None) -> None:
+    async def _answer(
+        self, status: int, headers: Headers, spans: Sequence[tuple[int, int] | bytes], outcome: Outcome, error: str | None = None
+    ) -> None:
         """A whole reply at once."""
-        body = self._session.reply_redactor.data(body)
+        self._sent = []
+        body = self._cleaned(spans)
         headers = [*headers, ("content-length", str(len(body)))]
         self._head = (status, headers)
-        self._sent = bytearray(body)
         await self._record_or_withhold(outcome, error)
         await self._start(status, headers)
         await self._send_last(body)
 
-    async def _finish(self, last: bytes, outcome: Outcome, error: str | None = None) -> None:
+    async def _finish(self, spans: Sequence[tuple[int, int] | bytes], outcome: Outcome, error: str | None = None) -> None:
         """The end of a stream."""
-        last = self._session.reply_redactor.data(last)
-        self._sent += last
+        last = self._cleaned(spans)
         await self._record_or_withhold(outcome, error)
         await self._send_last(last)
 
@@ -250,28 +419,34 @@ class Exchange:
             return
         message = _EXPLANATIONS[code]
         if self._started:
-            await self._finish(chat.error_event(message, "upstream_error", code), outcome, error)
+            await self._finish([self._error_event(status, message, code)], outcome, error)
         else:
-            await self._answer(status, _JSON, chat.error_body(message, "upstream_error", code), outcome, error)
+            await self._answer(status, _JSON, [self._dialect.error(status, message, code=code)], outcome, error)
+
+    def _error_event(self, status: int, message: str, code: str) -> bytes:
+        return b"" if self._relay is None else self._relay.error_event(status, message, code)
 
     async def _send_last(self, data: bytes) -> None:
-        await asyncio.sleep(0)  # a disconnect that has already happened shows itself now
-        if self._gone is not None and self._gone.done():
+        if self._is_gone():
             self._note_delivery("client_gone")
             return
         await self._send({"type": "http.response.body", "body": data, "more_body": False})
         self._note_delivery("delivered")
 
+    # The record.
+
     async def _record_or_withhold(self, outcome: Outcome, error: str | None) -> None:
-        """Write the journal's line; what cannot be recorded is not delivered, and the harness gets an error instead."""
+        """Have the journal write the call; what cannot be recorded is not delivered, and the harness gets an error instead."""
         try:
             self._record(outcome, error)
+            if self._session.journal.durable:
+                await self._session.journal.synced()
         except JournalError:
             message, code = _EXPLANATIONS["not_recorded"], "not_recorded"
             if self._started:
-                body = chat.error_event(message, "server_error", code)
+                body = self._error_event(500, message, code)
             else:
-                body = chat.error_body(message, "server_error", code)
+                body = self._dialect.error(500, message, code=code)
                 await self._start(500, [*_JSON, ("content-length", str(len(body)))])
             await self._send({"type": "http.response.body", "body": body, "more_body": False})
             raise
@@ -280,44 +455,60 @@ class Exchange:
         if self._recorded:
             return
         self._recorded = True
-        incoming, redactor = self._incoming, self._session.record_redactor
-        reader = self._reader
-        replied = delivered = None
+        incoming, redactor, relay = self._incoming, self._session.record_redactor, self._relay
+        received = redactor.data(incoming.body)
+        forwarded = replied = delivered = None
+        if self._forwarded is not None:
+            recipe = self._forwarded.recipe if received is incoming.body else None
+            body = b"" if recipe is not None else redactor.data(self._forwarded.body)
+            forwarded = Written(redactor.headers(self._forwarded_headers.items()), body, recipe=recipe)
+        raw = self._raw[0] if len(self._raw) == 1 else b"".join(self._raw)
+        clean = redactor.data(raw)
         if self._reply is not None:
-            headers = redactor.headers(self._reply.headers)
-            replied = Message(headers=headers, body=redactor.body(bytes(self._raw)), status=self._reply.status)
+            replied = Written(redactor.headers(self._reply.headers), clean, self._reply.status)
         if self._head is not None:
             status, sent_headers = self._head
-            delivered = Message(headers=redactor.headers(sent_headers), body=redactor.body(bytes(self._sent)), status=status)
+            recipe = from_spans(self._sent)
+            if clean is raw and not any(isinstance(span, bytes) and redactor.data(span) is not span for span in self._sent):
+                delivered = Written(redactor.headers(sent_headers), status=status, recipe=recipe)
+            else:
+                delivered = Written(redactor.headers(sent_headers), redactor.data(cook(recipe, raw)), status)
+        more: dict[str, object] = {}
+        if self._constraints:
+            more["constraints"] = self._constraints
+        if relay is not None and relay.notes:
+            more["notes"] = relay.notes
         self._session.journal.write_call(
-            Call(
+            CallRecord(
                 index=self._running.index,
                 id=self._running.id,
-                dialect="chat",
+                dialect=self._dialect.name,
                 method=incoming.method,
                 path=redactor.text(incoming.path),
-                streamed=self._streamed,
-                received=Message(headers=redactor.headers(incoming.headers), body=redactor.body(incoming.body)),
-                forwarded=self._forwarded,
+                streamed=relay is not None and relay.request.streamed,
+                received=Written(redactor.headers(incoming.headers), received),
+                forwarded=forwarded,
                 replied=replied,
                 delivered=delivered,
-                prompt_ids=self._prompt_ids if reader is None else reader.prompt_ids,
-                samples=self._samples if reader is None else reader.samples,
+                read_as=self._read_as if self._reply is not None else None,
+                ids=self._ids if clean is raw else None,
                 outcome=outcome,
                 error=None if error is None else redactor.text(error),
-                times=Times(
+                times=Times.model_construct(
                     received=incoming.received,
                     forwarded=self._forwarded_at,
-                    first_byte=self._first_byte_at,
+                    first_byte=None if self._reply is None else self._reply.first_byte_at,
                     replied=self._replied_at,
+                    delivered=None,
                 ),
+                more=more,
             )
         )
 
     def _note_delivery(self, delivery: Delivery) -> None:
         if self._delivery is None:
             self._delivery = delivery
-            self._session.journal.write_delivery(self._running.id, delivery, time.time())
+            self._session.journal.write_delivery(self._running.index, delivery, time.time())
 
 
 _JSON: Headers = (("content-type", "application/json"),)
@@ -332,18 +523,25 @@ _EXPLANATIONS = {
 }
 
 
-def _passed_back(headers: Headers) -> Headers:
-    return [(name, value) for name, value in headers if name not in _NOT_PASSED_BACK]
+def _passed_back(headers: Headers, *, anew: bool = False) -> Headers:
+    """The engine's headers that are for the harness; a body written anew is JSON, whatever the engine's was."""
+    passed = [(name, value) for name, value in headers if name not in _NOT_PASSED_BACK and not (anew and name == "content-type")]
+    return [*_JSON, *passed] if anew else passed
 
 
-def _sort(piece: chat.Piece | None, passed: list[bytes], held: list[bytes]) -> None:
-    """Put a piece to those that go on now or to those held back; what was held goes on before anything that follows it."""
-    if piece is None:
-        return
-    if piece.remark:
-        passed.append(piece.data)
-    elif piece.last_words:
-        held.append(piece.data)
-    else:
-        passed += [*held, piece.data]
-        held.clear()
+def _of_stream(headers: Headers, relay: Relay) -> Headers:
+    """The headers of a stream: the engine's, or those of one that is written here."""
+    passed = [(name, value) for name, value in headers if name != "content-type" or not relay.json_replies]
+    if not any(name == "content-type" for name, _ in passed):
+        passed.insert(0, ("content-type", relay.stream_type))
+    if not any(name == "cache-control" for name, _ in passed):
+        passed.append(("cache-control", "no-cache"))
+    return passed
+
+
+def _content_type(headers: Headers) -> str:
+    return next((value for name, value in headers if name == "content-type"), "")
+
+
+def _readable(body: bytes) -> str:
+    return body.decode("utf-8", "replace")

@@ -15,9 +15,14 @@ SECRET_HEADERS = frozenset(
 )
 
 _UNESCAPED = re.compile(r"[A-Za-z0-9_.-]+")
+_PLAIN_RUN = re.compile(rb"[A-Za-z0-9]+")
+_ESCAPED_ASCII = re.compile(rb"\\u00[2-7]")
 
 _SHORTEST = 8
 """Shorter keys are placeholders such as ``EMPTY``: replacing them everywhere would tear ordinary text apart."""
+
+_SHORTEST_RUN = 5
+_REMEMBERED = 128
 
 
 class Redactor:
@@ -26,6 +31,8 @@ class Redactor:
     def __init__(self, secrets: Iterable[str | None]) -> None:
         self._plain = sorted({secret for secret in secrets if secret and len(secret) >= _SHORTEST}, key=len, reverse=True)
         self._spelled = [(_needs(secret), re.compile("".join(map(_any_spelling, secret)))) for secret in self._plain]
+        self._signs = [_sign(secret) for secret in self._plain]
+        self._header_texts: dict[str, str] = {}
 
     def text(self, text: str) -> str:
         """The text without any of the secrets."""
@@ -38,9 +45,11 @@ class Redactor:
 
     def data(self, data: bytes) -> bytes:
         """The bytes without any of the secrets; bytes without one are returned as they are, valid UTF-8 or not."""
+        if not self._may_be_in(data):
+            return data
         text = data.decode("utf-8", "surrogateescape")
         clean = self.text(text)
-        return data if clean is text or clean == text else clean.encode("utf-8", "surrogateescape")
+        return data if clean == text else clean.encode("utf-8", "surrogateescape")
 
     def body(self, data: bytes) -> str:
         """A message body as it is recorded: without secrets; bytes that are not UTF-8 appear as ``\\xNN``."""
@@ -54,9 +63,33 @@ class Redactor:
             if name in SECRET_HEADERS:
                 recorded[name] = REDACTED
                 continue
-            text = self.body(value.encode("utf-8", "surrogateescape"))
+            text = self._header_text(value)
             recorded[name] = f"{recorded[name]}, {text}" if name in recorded else text
         return recorded
+
+    def _header_text(self, value: str) -> str:
+        """A header's value without secrets; most come again with every call, so some are remembered."""
+        text = self._header_texts.get(value)
+        if text is None:
+            text = self.body(value.encode("utf-8", "surrogateescape"))
+            if len(self._header_texts) >= _REMEMBERED:
+                self._header_texts.clear()
+            if len(value) < _REMEMBERED:
+                self._header_texts[value] = text
+        return text
+
+    def _may_be_in(self, data: bytes) -> bool:
+        """A quick look without false negatives: whoever spells a secret differently still writes its letters and digits as they are, or
+        escapes them as ``\\u00NN``. A secret with no long run of these is looked for in full."""
+        if any(sign is None or sign in data for sign in self._signs):
+            return True
+        return bool(self._signs) and b"\\u00" in data and _ESCAPED_ASCII.search(data) is not None
+
+
+def _sign(secret: str) -> bytes | None:
+    """The longest run of a secret's letters and digits; None if it has none that is long enough to be rare."""
+    longest = max(_PLAIN_RUN.findall(secret.encode("utf-8")), key=len, default=b"")
+    return longest if len(longest) >= _SHORTEST_RUN else None
 
 
 def _needs(secret: str) -> tuple[str, ...]:

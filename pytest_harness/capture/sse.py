@@ -14,7 +14,7 @@ _LINE_END = re.compile(rb"\r\n|\n|\r")
 _LONGEST_END = 4
 
 
-@dataclass(frozen=True)
+@dataclass(slots=True)
 class ServerSentEvent:
     """One event, ``raw`` with the blank line that ends it."""
 
@@ -44,6 +44,12 @@ class EventSplitter:
 
     def feed(self, data: bytes) -> Iterator[ServerSentEvent]:
         """The events that are whole now."""
+        if not self._buffer and data.endswith(b"\n\n") and b"\r" not in data:  # whole events of the usual form
+            if data.find(b"\n\n") == len(data) - 2 and not data.startswith(b"\n"):
+                yield ServerSentEvent(data)
+            else:
+                yield from self._cut(data)
+            return
         self._buffer += data
         while True:
             end = _EVENT_END.search(self._buffer, self._searched)
@@ -52,6 +58,13 @@ class EventSplitter:
                 self._searched = max(0, len(self._buffer) - _LONGEST_END)
                 return
             yield self._take(end.end())
+
+    def _cut(self, data: bytes) -> Iterator[ServerSentEvent]:
+        at = 0
+        while at < len(data):
+            end = data.find(b"\n\n", at) + 2
+            yield ServerSentEvent(data[at:end])
+            at = end
 
     def rest(self) -> ServerSentEvent | None:
         """What is left when the stream has ended without the last blank line; None if that is nothing."""

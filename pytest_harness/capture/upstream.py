@@ -1,17 +1,25 @@
-"""The way to the engine: where it is, and a keep-alive client that tells an engine that is not there from one that broke off.
+"""The way to the engine: where it is, and clients that tell an engine that is not there from one that broke off.
 
-The client keeps nothing of one session that another could see: no cookies, no redirects, no retries.
+Plain HTTP goes over connections of our own (``wire.py``), anything else over aiohttp. Neither keeps anything of one session that another
+could see: no cookies, no redirects, no retries.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+import time
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Protocol
 from urllib.parse import urlsplit
 
-import aiohttp
+from pytest_harness.capture.wire import CutError, Target, UnreachableError, WirePool
+
+if TYPE_CHECKING:
+    import aiohttp
+
+__all__ = ["CutError", "UnreachableError", "Upstream", "UpstreamClient", "UpstreamError", "UpstreamReply"]
 
 _CONNECT_SECONDS = 30
 _SILENCE_SECONDS = 900
@@ -23,21 +31,18 @@ class UpstreamError(Exception):
     """An engine that cannot be addressed as asked; the message says why and what to do."""
 
 
-class UnreachableError(Exception):
-    """No connection to the engine came about."""
-
-
-class CutError(Exception):
-    """The engine broke off before its reply was whole."""
-
-
 @dataclass(frozen=True, kw_only=True)
 class Upstream:
-    """An engine: its base URL (``/v1`` is added to one without a path), the name of the model it serves, and its key."""
+    """An engine: its base URL (``/v1`` is added to one without a path), the name of the model it serves, and its key.
+
+    ``buffered`` says that its streams lose ids: it is asked for whole replies, and streams are made of them here. Which of the two was
+    done for a call shows in the request as forwarded.
+    """
 
     url: str
     model: str
     api_key: str | None = field(default=None, repr=False)
+    buffered: bool = False
 
     def __post_init__(self) -> None:
         """Raises UpstreamError for a URL that is not plain HTTP or that carries credentials, and for a key that fits in no header."""
@@ -56,52 +61,65 @@ class Upstream:
         base = self.url.rstrip("/")
         return f"{base}{path}" if urlsplit(base).path else f"{base}/v1{path}"
 
+    @cached_property
+    def completions(self) -> str:
+        """The URL of the chat-completions route."""
+        return self.endpoint("/chat/completions")
 
-class UpstreamReply:
-    """A reply of which the head has come. ``headers`` are in order, repeated ones apart."""
+    @cached_property
+    def tokenize(self) -> str:
+        """The URL of vLLM's route that counts tokens; it stands beside ``/v1``."""
+        return self.endpoint("").removesuffix("/v1") + "/tokenize"
 
-    def __init__(self, response: aiohttp.ClientResponse) -> None:
-        self.status = response.status
-        self.headers = tuple((name.lower(), value) for name, value in response.headers.items())
-        self.content_type = response.headers.get("content-type", "")
-        self._response = response
 
-    async def chunks(self) -> AsyncIterator[bytes]:
-        """The body, decompressed, in the pieces in which it comes. Raises CutError if it ends too early."""
-        try:
-            async for chunk in self._response.content.iter_any():
-                yield chunk
-        except (aiohttp.ClientError, TimeoutError, OSError) as error:
-            raise CutError(f"the engine broke off inside its reply: {_reason(error)}") from error
+class UpstreamReply(Protocol):
+    """A reply of which the head has come. ``headers`` are in order, their names lower-case, repeated ones apart."""
+
+    status: int
+    headers: tuple[tuple[str, str], ...]
+    first_byte_at: float | None
+    """When the first byte of the body came, in Unix seconds."""
+
+    async def next(self) -> bytes:
+        """What has come of the body since the last time, decompressed; empty at its end. Raises CutError if it ends too early."""
+        ...
+
+    def close(self) -> None:
+        """Leave the reply; if it is not read to its end, this hangs up, and the engine stops."""
+        ...
 
 
 class UpstreamClient:
     """Posts to engines. The connections it makes on an event loop are closed when that loop's runner ends."""
 
     def __init__(self) -> None:
-        self._by_loop: dict[asyncio.AbstractEventLoop, tuple[aiohttp.ClientSession, asyncio.Task[None]]] = {}
+        self._targets: dict[str, Target | None] = {}
+        self._pools: dict[asyncio.AbstractEventLoop, tuple[WirePool, asyncio.Task[None]]] = {}
+        self._others: dict[asyncio.AbstractEventLoop, tuple[aiohttp.ClientSession, asyncio.Task[None]]] = {}
 
-    @asynccontextmanager
-    async def post(self, url: str, headers: Mapping[str, str], body: bytes) -> AsyncIterator[UpstreamReply]:
-        """Send a request and wait for the head of its reply; leaving early cancels the engine's work.
+    async def post(self, url: str, headers: Mapping[str, str], body: bytes) -> UpstreamReply:
+        """Send a request and wait for the head of its reply. Raises UnreachableError or CutError."""
+        if url not in self._targets:
+            self._targets[url] = Target.of(url)
+        target = self._targets[url]
+        if target is None:
+            return await _post_by_aiohttp(self._session(), url, headers, body)
+        return await self._pool().post(target, headers, body)
 
-        Raises UnreachableError or CutError.
-        """
-        try:
-            response = await self._session().post(url, data=body, headers=headers, allow_redirects=False)
-        except (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError) as error:
-            raise UnreachableError(f"no connection to the engine: {_reason(error)}") from error
-        except (aiohttp.ClientError, TimeoutError, OSError) as error:
-            raise CutError(f"the engine gave no reply: {_reason(error)}") from error
-        try:
-            yield UpstreamReply(response)
-        finally:
-            response.close()  # a no-op once the reply is read to its end; otherwise it hangs up, and the engine stops
+    def _pool(self) -> WirePool:
+        loop = asyncio.get_running_loop()
+        if loop not in self._pools:
+            self._pools = {known: kept for known, kept in self._pools.items() if not known.is_closed()}
+            pool = WirePool(connect_seconds=_CONNECT_SECONDS, silence_seconds=_SILENCE_SECONDS, idle_seconds=_IDLE_SECONDS)
+            self._pools[loop] = pool, loop.create_task(pool.close_with_the_loop())
+        return self._pools[loop][0]
 
     def _session(self) -> aiohttp.ClientSession:
+        import aiohttp  # noqa: PLC0415  it takes long to import, and most engines are reached without it
+
         loop = asyncio.get_running_loop()
-        if loop not in self._by_loop:
-            self._by_loop = {known: kept for known, kept in self._by_loop.items() if not known.is_closed()}
+        if loop not in self._others:
+            self._others = {known: kept for known, kept in self._others.items() if not known.is_closed()}
             session = aiohttp.ClientSession(
                 connector=aiohttp.TCPConnector(limit=0, keepalive_timeout=_IDLE_SECONDS),
                 cookie_jar=aiohttp.DummyCookieJar(),
@@ -110,9 +128,45 @@ class UpstreamClient:
                 max_line_size=1 << 16,
                 max_field_size=1 << 16,
                 read_bufsize=1 << 18,
+                trust_env=True,
             )
-            self._by_loop[loop] = session, loop.create_task(_close_with_the_loop(session))
-        return self._by_loop[loop][0]
+            self._others[loop] = session, loop.create_task(_close_with_the_loop(session))
+        return self._others[loop][0]
+
+
+class _AiohttpReply:
+    """A reply that came over aiohttp."""
+
+    def __init__(self, response: aiohttp.ClientResponse) -> None:
+        self.status = response.status
+        self.headers = tuple((name.lower(), value) for name, value in response.headers.items())
+        self.first_byte_at: float | None = None
+        self._response = response
+
+    async def next(self) -> bytes:
+        import aiohttp  # noqa: PLC0415
+
+        try:
+            data = await self._response.content.readany()
+        except (aiohttp.ClientError, TimeoutError, OSError) as error:
+            raise CutError(f"the engine broke off inside its reply: {_reason(error)}") from error
+        if data and self.first_byte_at is None:
+            self.first_byte_at = time.time()
+        return data
+
+    def close(self) -> None:
+        self._response.close()
+
+
+async def _post_by_aiohttp(session: aiohttp.ClientSession, url: str, headers: Mapping[str, str], body: bytes) -> UpstreamReply:
+    import aiohttp  # noqa: PLC0415
+
+    try:
+        return _AiohttpReply(await session.post(url, data=body, headers=headers, allow_redirects=False))
+    except (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError) as error:
+        raise UnreachableError(f"no connection to the engine: {_reason(error)}") from error
+    except (aiohttp.ClientError, TimeoutError, OSError) as error:
+        raise CutError(f"the engine gave no reply: {_reason(error)}") from error
 
 
 async def _close_with_the_loop(session: aiohttp.ClientSession) -> None:

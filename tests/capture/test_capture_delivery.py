@@ -105,7 +105,7 @@ def test_64_sessions_at_once_share_nothing(open_harness, engine, make) -> None:
         for step in range(4):
             told = number * 10 + step
             text = harnesses[number].ask(messages=[{"role": "user", "content": f"{told}"}], stream=step % 2 == 0).text
-            assert f'"content":"{told}"' in text
+            assert f'"content": "{told}"' in text
 
     with ThreadPoolExecutor(64) as pool:
         list(pool.map(work, range(64)))

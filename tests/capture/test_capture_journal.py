@@ -2,24 +2,31 @@
 
 from __future__ import annotations
 
+import errno
 import json
-import os
 import resource
 import signal
 import stat
+import struct
 import subprocess
 import sys
+import tempfile
 import threading
+import zlib
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import httpx
+import msgspec
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from pytest_harness.capture import JournalError, read_journal
-from pytest_harness.capture.journal import Journal
+from pytest_harness.capture.files import FILES, OPEN_FILES
+from pytest_harness.capture.journal import _DECODER, MAGIC, CallRecord, Journal, Written, _CallFrame, _DeliveryFrame
 from pytest_harness.capture.redaction import REDACTED, Redactor
+from pytest_harness.evidence import Times
 
 
 def test_a_delivered_reply_is_already_written_down(harness) -> None:
@@ -43,8 +50,8 @@ def test_calls_are_read_in_order_of_arrival_though_they_ended_otherwise(harness,
         first.result()
     calls = harness.session.close()
     assert [(call.index, json.loads(call.received.body)["messages"][0]["content"]) for call in calls] == [(0, "first"), (1, "second")]
-    lines = [json.loads(line) for line in harness.session.journal.path.read_text().splitlines()]
-    assert [(line["record"], line.get("index")) for line in lines] == [("call", 1), ("delivery", None), ("call", 0), ("delivery", None)]
+    frames = [_DECODER.decode(payload) for _, payload in frames_of(harness.session.journal.path.read_bytes())]
+    assert [(type(frame), frame.index) for frame in frames] == [(_CallFrame, 1), (_DeliveryFrame, 1), (_CallFrame, 0), (_DeliveryFrame, 0)]
     assert harness.session.call_count == 2
 
 
@@ -52,47 +59,71 @@ def test_a_journal_is_for_its_owner_only(harness) -> None:
     assert stat.S_IMODE(harness.session.journal.path.stat().st_mode) == 0o600
 
 
+def frames_of(data: bytes) -> list[tuple[int, bytes]]:
+    """Where each frame ends, and its payload; a torn one is left out."""
+    frames = []
+    at = len(MAGIC)
+    while at + 8 <= len(data):
+        size = struct.unpack_from("<I", data, at)[0]
+        if at + 8 + size > len(data):
+            break
+        frames.append((at + 8 + size, data[at + 8 : at + 8 + size]))
+        at += 8 + size
+    return frames
+
+
 @given(data=st.data())
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=50)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=200)
 def test_a_journal_torn_at_any_byte_gives_every_call_before_the_tear(harness, data) -> None:
     if not harness.recorded():
-        harness.ask()
-        harness.ask(stream=True)
+        for stream in (False, True, False):
+            harness.ask(stream=stream)
         harness.settle()
     path = harness.session.journal.path
     whole = path.read_bytes()
     cut = data.draw(st.integers(0, len(whole)))
     torn = path.with_name("torn.ndjson")
     torn.write_bytes(whole[:cut])
-    written = [json.loads(line) for line in whole[:cut].split(b"\n")[:-1]]
+    written = [_DECODER.decode(payload) for end, payload in frames_of(whole) if end <= cut]
     calls = read_journal(torn)
-    assert [call.id for call in calls] == [line["id"] for line in written if line["record"] == "call"]
-    assert [call.delivery for call in calls if call.delivery == "delivered"] == ["delivered"] * sum(
-        line["record"] == "delivery" for line in written
-    )
+    assert [call.id for call in calls] == [frame.id for frame in written if isinstance(frame, _CallFrame)]
+    assert [call.delivery for call in calls].count("delivered") == sum(isinstance(frame, _DeliveryFrame) for frame in written)
+    assert calls[: len(calls) - 1] == harness.recorded()[: max(0, len(calls) - 1)]
 
 
-@pytest.mark.parametrize(
-    "damage",
-    [
-        b"{torn",
-        b"null",
-        b'{"record":"call"}',
-        b'{"record":"other"}',
-        b'{"record":"delivery","id":"x","delivery":"delivered","at":1}',
-        b"\xff",
-        b"",
-    ],
-)
-def test_a_damaged_line_is_named(harness, damage) -> None:
+@pytest.mark.parametrize("at", [0, 4, 8, -1])
+def test_a_damaged_frame_is_named(harness, at) -> None:
+    harness.ask()
     harness.ask()
     harness.settle()
     path = harness.session.journal.path
+    data = bytearray(path.read_bytes())
+    first, second = (end for end, _ in frames_of(bytes(data))[:2])
+    data[(first if at >= 0 else second) + at] ^= 1
     damaged = path.with_name("damaged.ndjson")
-    first, second, _ = path.read_bytes().split(b"\n")
-    damaged.write_bytes(b"\n".join([first, damage, second, b""]))
-    with pytest.raises(JournalError, match=r"damaged\.ndjson, line 2"):
+    damaged.write_bytes(data)
+    with pytest.raises(JournalError, match=rf"damaged\.ndjson, byte {first}"):
         read_journal(damaged)
+
+
+@pytest.mark.parametrize("payload", [b"\x90", b"\xc1", b"\x93\x02\x07\x01", msgspec.msgpack.encode([2, 7, "delivered", 1.0])])
+def test_a_frame_that_is_none_is_named(harness, payload) -> None:
+    harness.ask()
+    harness.settle()
+    path = harness.session.journal.path
+    data = path.read_bytes()
+    frame = struct.pack("<II", len(payload), zlib.crc32(payload)) + payload
+    damaged = path.with_name("damaged.ndjson")
+    damaged.write_bytes(data + frame + frame)
+    with pytest.raises(JournalError, match=rf"damaged\.ndjson, byte {len(data)}"):
+        read_journal(damaged)
+
+
+def test_a_file_that_is_no_journal_is_a_sentence(tmp_path) -> None:
+    other = tmp_path / "other.ndjson"
+    other.write_text('{"record": "call"}\n')
+    with pytest.raises(JournalError, match="not a journal"):
+        read_journal(other)
 
 
 def test_a_missing_journal_is_a_sentence(tmp_path) -> None:
@@ -101,10 +132,11 @@ def test_a_missing_journal_is_a_sentence(tmp_path) -> None:
 
 
 @pytest.mark.parametrize("stream", [False, True])
-def test_what_cannot_be_recorded_is_not_delivered(harness, stream) -> None:
-    path = harness.session.journal.path
-    os.close(harness.session.journal._file)
-    harness.session.journal._file = os.open(path, os.O_RDONLY)
+def test_what_cannot_be_recorded_is_not_delivered(harness, stream, monkeypatch) -> None:
+    def full(path, data):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(FILES, "append", full)
     text = harness.ask(stream=stream).text
     assert "could not record the call" in text
     assert "[DONE]" not in text
@@ -112,24 +144,93 @@ def test_what_cannot_be_recorded_is_not_delivered(harness, stream) -> None:
     with pytest.raises(JournalError, match="disk has room"):
         harness.session.close()
     harness.session._failure = None
-    assert path.read_bytes() == b""
+    assert harness.recorded() == ()
 
 
-def test_half_a_line_is_taken_back_when_the_disk_is_full(harness, tmp_path) -> None:
-    harness.ask()
-    [call] = harness.recorded()
+def record(index: int, text: str = "hello") -> CallRecord:
+    return CallRecord(
+        index=index,
+        id=f"call-{index}",
+        dialect="chat",
+        method="POST",
+        path="/",
+        streamed=False,
+        received=Written({}, text.encode()),
+        outcome="refused",
+        times=Times(received=float(index)),
+    )
+
+
+def test_half_a_frame_is_taken_back_when_the_disk_is_full(tmp_path) -> None:
     journal = Journal(tmp_path / "full.ndjson")
-    journal.write_call(call)
+    journal.write_call(record(0))
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (journal.path.stat().st_size + 100, limits[1]))
+    resource.setrlimit(resource.RLIMIT_FSIZE, (journal.path.stat().st_size + 50, limits[1]))
     try:
         with pytest.raises(JournalError, match="disk has room"):
-            journal.write_call(call)
+            journal.write_call(record(1, "x" * 1000))
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
-    journal.write_call(call.model_copy(update={"id": "another", "index": 1}))
+    journal.write_call(record(2))
     journal.close()
-    assert [call.index for call in read_journal(journal.path)] == [0, 1]
+    assert [(call.index, call.received.body) for call in read_journal(journal.path)] == [(0, "hello"), (2, "hello")]
+
+
+@given(bodies=st.lists(st.lists(st.sampled_from([b"alpha", b"beta", b"\xff", b"gamma" * 9]), max_size=6).map(b"".join), max_size=6))
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+def test_bodies_are_had_back_byte_for_byte_whatever_they_share(tmp_path, bodies) -> None:
+    path = Path(tempfile.mkdtemp(dir=tmp_path)) / "journal"
+    journal = Journal(path)
+    for index, body in enumerate(bodies):
+        one = record(index)
+        one.received = Written({"n": str(index)}, body)
+        one.forwarded = Written({"a": "b"}, body[::-1])
+        one.replied = Written({}, b"<" + body + b">", 200)
+        one.ids = (1, 1 + len(body))
+        journal.write_call(one)
+    journal.close()
+    for index, (call, body) in enumerate(zip(read_journal(path), bodies, strict=True)):
+        forms = (call.received.body, call.forwarded.body, call.replied.body)
+        assert forms == tuple(data.decode("utf-8", "backslashreplace") for data in (body, body[::-1], b"<" + body + b">"))
+        assert call.received.headers == {"n": str(index)}
+
+
+def test_a_long_session_is_written_once_and_read_back_whole(tmp_path) -> None:
+    journal = Journal(tmp_path / "long")
+    ids = b"[1]"
+    for index in range(50):
+        ids = ids[:-1] + b"".join(b",%d" % (100_000 + number) for number in range(500)) + b"]"
+        one = record(index, "m" * 2_600 * (index + 1))
+        replied = b'{"choices":[],"prompt_token_ids":' + ids + b"}"
+        one.replied = Written({"date": str(index)}, replied, 200)
+        one.ids = (len(b'{"choices":[],"prompt_token_ids":'), len(replied) - 1)
+        one.delivered = Written({}, status=200, recipe=[0, 13, b"}"])
+        journal.write_call(one)
+    assert journal.path.stat().st_size < 400_000
+    calls = read_journal(journal.path)
+    assert calls[-1].replied.body == replied.decode()
+    assert calls[-1].delivered.body == '{"choices":[]}'
+    assert len(calls[-1].received.body) == 130_000
+    journal.close()
+
+
+def test_a_thousand_sessions_at_rest_hold_few_descriptors(tmp_path) -> None:
+    journals = [Journal(tmp_path / f"{number}") for number in range(1_000)]
+    before = len(list(Path("/proc/self/fd").iterdir()))
+    for journal in journals:
+        journal.write_call(record(0))
+    assert len(list(Path("/proc/self/fd").iterdir())) - before <= OPEN_FILES
+    for journal in journals:
+        journal.close()
+    assert all(len(read_journal(journal.path)) == 1 for journal in journals[::100])
+
+
+def test_a_closed_journal_takes_nothing_more(tmp_path) -> None:
+    journal = Journal(tmp_path / "closed")
+    journal.close()
+    journal.close()
+    with pytest.raises(JournalError, match="is closed"):
+        journal.write_call(record(0))
 
 
 def test_no_secret_is_in_the_journal(harness, engine, make) -> None:
@@ -150,7 +251,8 @@ def test_no_secret_is_in_the_journal(harness, engine, make) -> None:
     engine.answer = lambda body: make.Answer([f"wrong key {make.ENGINE_KEY}".encode()], 401)
     assert make.ENGINE_KEY not in harness.ask().text
     harness.session.close()
-    written = harness.session.journal.path.read_text()
+    written = harness.session.journal.path.read_bytes().decode("utf-8", "backslashreplace")
+    written += "".join(call.model_dump_json() for call in harness.recorded())
     for secret in (key, make.ENGINE_KEY, "other-secret", "cookie-secret", escaped, json.dumps(escaped)[1:-1]):
         assert secret not in written
     assert written.count(REDACTED) > 10

@@ -7,7 +7,8 @@ import math
 
 import pytest
 
-from pytest_harness.capture.dialects import chat
+from pytest_harness.capture.dialects.chat import read_request
+from pytest_harness.capture.relays import ChatRelay
 
 
 def test_the_harness_gets_the_reply_less_the_capture_only_fields(harness) -> None:
@@ -91,8 +92,7 @@ def test_every_choice_is_captured(harness, engine, make) -> None:
 
 def test_a_reply_with_nothing_to_take_out_goes_on_byte_for_byte() -> None:
     body = b'{ "choices": [ {"message": {"content": "x"}, "logprobs":null} ], "x": 1.50 }'
-    request = chat.prepare(b"{}", "served")
-    assert chat.read_reply(body, request).body == body
+    assert ChatRelay(read_request(b"{}")).whole(body, b"").spans == [(0, len(body))]
 
 
 def test_the_sdk_reads_the_reply(harness) -> None:

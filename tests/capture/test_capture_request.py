@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_harness.capture.dialects import chat
+from pytest_harness.capture.recipes import cook
 
 OURS = {"model", "logprobs", "top_logprobs", "return_token_ids", "return_tokens_as_token_ids", "stream_options", "stream"}
 REFUSABLE = {"chat_template", "add_generation_prompt", "continue_final_message", "echo", "truncate_prompt_tokens", "prompt_logprobs"}
@@ -21,7 +22,11 @@ SWITCHES = st.sampled_from([None, False, True, 0, 1, "no", "true", -1, [], {}])
 
 
 def forwarded(**fields):
-    return json.loads(chat.prepare(json.dumps(fields).encode(), "served").body)
+    body = json.dumps(fields).encode()
+    forwarded = chat.read_request(body).forwarded("served")
+    if forwarded.recipe is not None:
+        assert cook(forwarded.recipe, body) == forwarded.body
+    return json.loads(forwarded.body)
 
 
 @given(
@@ -46,7 +51,7 @@ def test_for_every_request_the_capture_stays_on_and_everything_else_is_as_it_cam
 
 def test_a_lone_surrogate_and_a_large_number_go_on_as_they_came() -> None:
     body = b'{"a":"\\ud800","b":123456789012345678901234567890,"c":1.0}'
-    document = json.loads(chat.prepare(body, "served").body)
+    document = json.loads(chat.read_request(body).forwarded("served").body)
     assert (document["a"], document["b"], repr(document["c"])) == ("\ud800", 123456789012345678901234567890, "1.0")
 
 

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import gzip
+import zlib
 
+import brotli
 import pytest
+import zstandard
 
 
 @pytest.mark.parametrize("prefix", ["", "/v1"])
@@ -22,7 +25,7 @@ def test_the_sdk_lists_the_model(harness) -> None:
 
 
 @pytest.mark.parametrize(
-    "route", ["/v1/embeddings", "/v1/completions", "/v1/responses", "/health", "/", "/v1/chat/completions/", "/v1/v1/models"]
+    "route", ["/v1/embeddings", "/v1/completions", "/v1/moderations", "/health", "/", "/v1/chat/completions/", "/v2/models"]
 )
 def test_every_other_route_is_404_and_never_a_call(harness, engine, route) -> None:
     reply = harness.http.post(route, json={})
@@ -68,6 +71,46 @@ def test_a_body_over_the_limit_is_413(harness, engine) -> None:
     assert engine.requests == []
 
 
-def test_a_compressed_body_is_415(harness) -> None:
-    reply = harness.http.post("/v1/chat/completions", content=gzip.compress(b"{}"), headers={"content-encoding": "gzip"})
+ENCODERS = {
+    "gzip": gzip.compress,
+    "x-gzip": gzip.compress,
+    "deflate": zlib.compress,
+    "br": brotli.compress,
+    "zstd": zstandard.compress,
+    "gzip, zstd": lambda body: zstandard.compress(gzip.compress(body)),
+    "identity": bytes,
+}
+
+
+@pytest.mark.parametrize("encoding", ENCODERS)
+def test_a_compressed_body_is_read(harness, engine, encoding) -> None:
+    body = ENCODERS[encoding](b'{"messages": [], "note": "\xc3\xa9"}')
+    assert harness.http.post("/v1/chat/completions", content=body, headers={"content-encoding": encoding}).status_code == 200
+    assert engine.requests[0].body["note"] == "é"
+    [call] = harness.session.close()
+    assert call.received.body == '{"messages": [], "note": "é"}'
+    assert call.received.headers["content-encoding"] == encoding
+
+
+@pytest.mark.parametrize("encoding", ["gzip", "deflate", "br", "zstd"])
+def test_a_body_that_decompresses_to_more_than_the_limit_is_413(harness, engine, encoding) -> None:
+    body = ENCODERS[encoding](b" " * 5_000_000)
+    assert len(body) < 100_000
+    assert harness.http.post("/v1/chat/completions", content=body, headers={"content-encoding": encoding}).status_code == 413
+    assert engine.requests == []
+
+
+@pytest.mark.parametrize("encoding", ["gzip", "deflate", "br", "zstd"])
+@pytest.mark.parametrize("cut", [-3, 0])
+def test_a_body_that_is_not_compressed_as_it_says_is_400(harness, engine, encoding, cut) -> None:
+    body = ENCODERS[encoding](b'{"messages": []}')[:cut] if cut else b"plain"
+    assert harness.http.post("/v1/chat/completions", content=body, headers={"content-encoding": encoding}).status_code == 400
+    assert engine.requests == []
+
+
+def test_an_unknown_encoding_is_415(harness, engine) -> None:
+    reply = harness.http.post("/v1/chat/completions", content=b"{}", headers={"content-encoding": "compress"})
     assert reply.status_code == 415
+    assert "zstd" in reply.json()["error"]["message"]
+    assert harness.session.close()[0].outcome == "refused"
+    assert engine.requests == []

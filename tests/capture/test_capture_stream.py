@@ -9,8 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_harness.capture.dialects import chat
-from pytest_harness.capture.exchange import _sort
+from pytest_harness.capture.dialects.chat import read_request
+from pytest_harness.capture.dialects.chat_reply import read_ids
+from pytest_harness.capture.relays import ChatRelay
 from pytest_harness.capture.sse import EventSplitter, ServerSentEvent
 
 
@@ -78,7 +79,7 @@ def test_an_event_is_passed_on_when_it_comes(harness, engine, make) -> None:
     engine.answer = lambda body: make.Answer([first, gate, *others], headers=make.SSE)
     with stream(harness) as reply:
         pieces = reply.iter_raw()
-        assert b'"role":"assistant"' in next(pieces)
+        assert b'"role": "assistant"' in next(pieces)
         gate.open()
         assert b"".join(pieces).endswith(b"[DONE]\n\n")
 
@@ -92,13 +93,13 @@ def test_the_last_words_wait_for_the_journal_and_heartbeats_wait_for_nothing(har
         while b": ping" not in seen:
             seen += next(pieces)
         assert b"Hi" in seen
-        assert b'"finish_reason":"stop"' not in seen
+        assert b'"finish_reason": "stop"' not in seen
         assert harness.recorded() == ()
         gate.open()
         while b"[DONE]" not in seen:
             seen += next(pieces)
         assert len(harness.recorded()) == 1
-    assert seen.count(b'"finish_reason":"stop"') == 1
+    assert seen.count(b'"finish_reason": "stop"') == 1
 
 
 def test_what_follows_a_choice_s_finish_is_not_delayed_by_it(harness, engine, make) -> None:
@@ -129,16 +130,16 @@ def test_the_headers_are_those_of_a_stream(harness) -> None:
     assert reply.headers["cache-control"] == "no-cache"
 
 
-def outcome_of(pieces: list[bytes]) -> tuple[bytes, object, object]:
+def outcome_of(pieces: list[bytes]) -> tuple[bytes, object]:
     """What a stream in these pieces comes to, without a network."""
-    reader, splitter = chat.StreamReader(chat.prepare(b'{"stream":true}', "served")), EventSplitter()
-    passed: list[bytes] = []
-    held: list[bytes] = []
+    relay, splitter = ChatRelay(read_request(b'{"stream":true}')), EventSplitter()
+    told = b""
     for piece in pieces:
         for event in splitter.feed(piece):
-            _sort(reader.read(event), passed, held)
+            for span in relay.event(event).spans:
+                told += span if isinstance(span, bytes) else event.raw[slice(*span)]
     assert splitter.rest() is None
-    return b"".join(passed + held), reader.prompt_ids, reader.samples
+    return told, read_ids(b"".join(pieces), streamed=True)
 
 
 @given(data=st.data(), end=st.sampled_from(["\n", "\r\n"]))

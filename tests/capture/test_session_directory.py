@@ -9,8 +9,10 @@ import pytest
 
 from pytest_harness.capture import Upstream
 from pytest_harness.capture.directory import BudgetSpec, ExpirySpec, SessionDirectory, SessionSpec, SessionUsedError
+from pytest_harness.capture.journal import CallRecord, Written
+from pytest_harness.capture.journal import CallRecord, Written
 from pytest_harness.capture.sessions import SessionClosedError, SessionError
-from pytest_harness.evidence import Call, Message, Times
+from pytest_harness.evidence import Times
 
 UPSTREAM = Upstream(url="http://engine", model="m", api_key="engine-key-canary")
 
@@ -29,14 +31,14 @@ def run_call(session) -> int:
     async def run() -> int:
         with session.call() as running:
             session.journal.write_call(
-                Call(
+                CallRecord(
                     index=running.index,
                     id=running.id,
                     dialect="chat",
                     method="POST",
                     path="/v1/chat/completions",
                     streamed=False,
-                    received=Message(headers={}, body="{}"),
+                    received=Written({}, b"{}"),
                     outcome="complete",
                     times=Times(received=float(running.index)),
                 )
