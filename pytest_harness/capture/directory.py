@@ -132,7 +132,14 @@ class SessionDirectory(Sessions):
     """
 
     def __init__(
-        self, folder: Path, upstream: Upstream, *, instance: str, shared: bool = False, clock: Callable[[], float] = time.time
+        self,
+        folder: Path,
+        upstream: Upstream,
+        *,
+        instance: str,
+        shared: bool = False,
+        durable: bool = False,
+        clock: Callable[[], float] = time.time,
     ) -> None:
         """``folder`` is made if it is missing. Raises SessionError if it cannot be."""
         super().__init__(clock=clock)
@@ -140,6 +147,7 @@ class SessionDirectory(Sessions):
         self._upstream = upstream
         self._instance = instance
         self._shared = shared
+        self._durable = durable
         self._worker = f"{os.getpid()}-{secrets.token_hex(4)}"
         try:
             (folder / _KEYS).mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -286,6 +294,7 @@ class SessionDirectory(Sessions):
             opened=opened,
             account=SharedAccount(folder) if self._shared else LocalAccount(),
             elsewhere=SharedPresence(folder, self._clock) if self._shared else None,
+            durable=self._durable,
             clock=self._clock,
         )
         return session

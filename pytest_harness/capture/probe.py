@@ -1,8 +1,9 @@
 """What an engine can return, found out by asking it: four tiny requests, one of them streamed.
 
-The level is the highest that a whole and a streamed reply reach: ``tokens`` (prompt ids, one id and one logprob a sampled token),
-``logprobs``, ``text``. Only ``tokens`` may train, and not with *raw* logprobs, those of temperature 1 whatever was asked for: the gaps
-between the likeliest tokens must halve at temperature 2. Where that cannot be measured, that is said.
+The level is the highest that a whole reply reaches: ``tokens`` (prompt ids, one id and one logprob a sampled token), ``logprobs``,
+``text``. Where a stream reaches less, the engine is to be asked for whole replies, of which the proxy makes streams. Only ``tokens``
+may train, and not with *raw* logprobs, those of temperature 1 whatever was asked for: the gaps between the likeliest tokens must halve
+at temperature 2. Where that cannot be measured, that is said.
 """
 
 from __future__ import annotations
@@ -61,8 +62,13 @@ class Probe:
 
     @property
     def level(self) -> Level:
-        """What both modes reach."""
-        return min(self.whole.level, self.streamed.level, key=LEVELS.index)
+        """What the engine reaches: in whole replies, from which streams can be made where its own lose something."""
+        return self.whole.level
+
+    @property
+    def buffered(self) -> bool:
+        """Whether its streams lose what its whole replies have, so that it should be asked for whole replies only."""
+        return LEVELS.index(self.streamed.level) < LEVELS.index(self.whole.level)
 
     def require(self, level: Level, url: str) -> None:
         """Raises ProbeError if the engine returns less than ``level``, or raw logprobs for ``tokens``, naming what is missing."""
@@ -73,12 +79,11 @@ class Probe:
             )
         if LEVELS.index(self.level) >= LEVELS.index(level):
             return
-        poor, how = (self.whole, "") if LEVELS.index(self.whole.level) < LEVELS.index(level) else (self.streamed, " in a stream")
-        wanted = [name for name in poor.missing if level == "tokens" or name == "logprobs"]
+        wanted = [name for name in self.whole.missing if level == "tokens" or name == "logprobs"]
         name = f"vLLM {self.version}" if self.version else "the engine"
         remedy = _REMEDIES.get(wanted[0], "") if wanted else ""
         raise ProbeError(
-            f"{name} at {url} returns no {' and no '.join(wanted)}{how}, so it cannot serve the level {level}; "
+            f"{name} at {url} returns no {' and no '.join(wanted)}, so it cannot serve the level {level}; "
             f"{remedy}, or start this with --level {self.level}"
         )
 

@@ -132,6 +132,7 @@ def serve(config: Config, *, told: Callable[[Served], None]) -> None:
                 "streamed": found.streamed.level,
             },
             level=found.level,
+            buffered=found.buffered,
         )
         work.directory()  # a folder that cannot be used is said now, not by a worker
         stopping = _stop_signals(stack)
@@ -153,11 +154,12 @@ def announce(served: Served, admin_key_env: str | None) -> None:
         key = f"{served.admin_key} (made for this run; it is not shown again)"
     else:
         key = f"the value of {admin_key_env}"
+    streams = ", its streams lose some, so they are made of whole replies here" if served.probe.buffered else ""
     for name, value in (
         ("control", served.control_url),
         ("capture", served.capture_url),
         ("admin key", key),
-        ("engine", f"{served.probe.model}, level {served.probe.level}, logprobs {served.probe.logprobs}"),
+        ("engine", f"{served.probe.model}, level {served.probe.level}, logprobs {served.probe.logprobs}{streams}"),
         ("journals", served.journal_dir),
     ):
         sys.stdout.write(f"{name}: {value}\n")
@@ -173,11 +175,14 @@ class _Work:
     capture_url: str | None
     engine: dict[str, Any]
     level: Level
+    buffered: bool
 
     def directory(self) -> SessionDirectory:
         config = self.config
-        upstream = Upstream(url=config.llm_url, model=config.model or "", api_key=config.llm_key)
-        return SessionDirectory(config.journal_dir or Path(), upstream, instance=self.instance, shared=config.workers > 1)
+        upstream = Upstream(url=config.llm_url, model=config.model or "", api_key=config.llm_key, buffered=self.buffered)
+        return SessionDirectory(
+            config.journal_dir or Path(), upstream, instance=self.instance, shared=config.workers > 1, durable=config.durable
+        )
 
     def dumped(self) -> str:
         return json.dumps(asdict(self), default=str)

@@ -116,7 +116,8 @@ class RunningCall:
 class Session:
     """What one attempt says to the engine. ``key`` is what its harness must present; it is in no repr.
 
-    ``purpose`` ``train`` without a ``policy`` samples neutrally; ``eval`` without one leaves sampling to the harness.
+    ``purpose`` ``train`` without a ``policy`` samples neutrally; ``eval`` without one leaves sampling to the harness. A ``durable`` one
+    has each call on the disk before its reply is whole.
     """
 
     def __init__(
@@ -134,6 +135,7 @@ class Session:
         opened: float | None = None,
         account: Account | None = None,
         elsewhere: Elsewhere | None = None,
+        durable: bool = False,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self.id = new_session_id() if session_id is None else session_id
@@ -143,7 +145,7 @@ class Session:
         self.policy = _NEUTRAL if policy is None and purpose == "train" else policy
         self.budget = budget
         self.expires = expires
-        self.journal = Journal(journal)
+        self.journal = Journal(journal, durable=durable)
         self.account: Account = LocalAccount() if account is None else account
         self.opened = clock() if opened is None else opened
         self._last_active = self.opened
@@ -317,6 +319,7 @@ class Sessions:
         policy: SamplingPolicy | None = None,
         budget: Budget = _UNLIMITED,
         expires: Expiry | None = None,
+        durable: bool = False,
     ) -> Session:
         """A new session with a new key.
 
@@ -335,6 +338,7 @@ class Sessions:
             policy=policy,
             budget=budget,
             expires=expires,
+            durable=durable,
             clock=self._clock,
         )
         self._keep(session)

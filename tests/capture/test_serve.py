@@ -137,6 +137,44 @@ def test_a_session_over_the_admin_api_the_sdk_the_export_and_the_end(start, tmp_
         assert secret.encode() not in written
 
 
+def test_a_durable_server_serves(start, tmp_path) -> None:
+    server = start("--durable", "--workers", "2")
+    session = server.open(id="attempt-1")
+    assert server.ask(session) == "Done."
+    assert len(server.calls("attempt-1")) == 1
+
+
+def test_a_stream_that_loses_ids_is_made_of_whole_replies(environment, tmp_path, engine, served) -> None:
+    """The engine is the scripted one, but its streams carry no ids."""
+
+    async def lossy(scope, receive, send) -> None:
+        async def less(event) -> None:
+            body = event.get("body", b"")
+            if body.startswith(b"data: {"):
+                event = {**event, "body": body.replace(b'"token_ids"', b'"other_ids"')}
+            await send(event)
+
+        await engine(scope, receive, less)
+
+    with BackgroundServer(lossy) as lossy_server:
+        url = lossy_server.listen().url
+        arguments = [sys.executable, "-m", "pytest_harness.cli", "serve", "--llm-url", url, "--llm-key-env", "ENGINE_KEY"]
+        arguments += ["--admin-key-env", "ADMIN_KEY", "--journal-dir", str(tmp_path / "j")]
+        with subprocess.Popen(arguments, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+            try:
+                server = Served(process)
+                assert "made of whole replies" in server.said["engine"]
+                session = server.open(id="attempt-1", purpose="train")
+                assert server.ask(session, stream=True) == "Done."
+                (call,) = server.calls("attempt-1")
+                assert call.streamed
+                assert call.samples[0].token_ids
+                server.admin.close()
+                assert server.stop() == 0
+            finally:
+                process.kill()
+
+
 def test_the_admin_key_is_not_shown_where_it_was_given(start) -> None:
     server = start()
     assert server.said["admin key"] == "the value of ADMIN_KEY"
@@ -169,7 +207,7 @@ def test_on_one_port_the_capture_lies_below_capture(start) -> None:
 
 def test_two_workers_on_one_port_know_every_session_and_lose_nothing(start) -> None:
     server = start("--workers", "2")
-    session = server.open(id="attempt-1")
+    session = server.open(id="attempt-1", budget={"calls": 40})
 
     def ask(_) -> str:
         headers = {"authorization": f"Bearer {session['key']}"}  # a connection for each call, so the kernel spreads them
@@ -180,10 +218,10 @@ def test_two_workers_on_one_port_know_every_session_and_lose_nothing(start) -> N
         statuses = Counter(pool.map(ask, range(48)))
     assert statuses["401"] == 0
     info = server.admin.delete("/sessions/attempt-1").json()
-    assert info["calls"] == 48
+    assert (info["calls"], info["charged"]) == (48, 40)
     calls = server.calls("attempt-1")
     assert [call.index for call in calls] == list(range(48))
-    assert Counter(call.outcome for call in calls) == {"complete": 48}
+    assert Counter(call.outcome for call in calls) == {"complete": 40, "budget_stop": 8}
     assert Counter(ask(number) for number in range(8)) == {"401": 8}
     assert server.stop() == 0
 

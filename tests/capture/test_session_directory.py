@@ -10,7 +10,6 @@ import pytest
 from pytest_harness.capture import Upstream
 from pytest_harness.capture.directory import BudgetSpec, ExpirySpec, SessionDirectory, SessionSpec, SessionUsedError
 from pytest_harness.capture.journal import CallRecord, Written
-from pytest_harness.capture.journal import CallRecord, Written
 from pytest_harness.capture.sessions import SessionClosedError, SessionError
 from pytest_harness.evidence import Times
 

@@ -125,3 +125,10 @@ def test_a_session_that_nobody_uses_costs_at_most_four_kilobytes(opened) -> None
         assert (tracemalloc.get_traced_memory()[0] - before) / 100 <= 4096
     finally:
         tracemalloc.stop()
+
+
+def test_a_session_that_nobody_uses_holds_no_file_descriptor(opened) -> None:
+    before = len(list(Path("/proc/self/fd").iterdir()))
+    kept = [opened() for _ in range(50)]
+    assert len(list(Path("/proc/self/fd").iterdir())) == before
+    assert len(kept) == 50
