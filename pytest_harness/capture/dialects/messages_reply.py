@@ -8,7 +8,8 @@ whole: as the model wrote them where they are one JSON object, no text at all be
 broken, a list, a number) as ``{"INVALID_JSON": "what the model wrote"}``, the wrapping that the vendor's documentation names. A harness
 then tells the model that its arguments were wrong instead of running half a command, nothing is repaired, and when the turn is sent back
 the model's own text goes to the engine. Arguments that look like such a wrapping are wrapped once more. While arguments gather, ``ping``
-events say that the stream is alive.
+events say that the stream is alive. The last block ends only in ``closing``: some harnesses run a call as soon as its block has ended,
+and by then it is recorded.
 
 Usage. ``input_tokens`` leaves out the cached ones, as the vendor counts. Of what the engine did not count, ``input_tokens`` and
 ``output_tokens`` are null, and the cache's fields, which are optional, are left out: strict clients (grok's) refuse null there. In a
@@ -100,7 +101,6 @@ class MessagesReply:
             events += b"".join(self._piece(piece) for piece in self._calls.feed(said.tool_calls))
         if said.finish_reason is not None:
             self._finish = said
-            events += self._close()
         return events
 
     def closing(self) -> bytes:

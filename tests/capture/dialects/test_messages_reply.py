@@ -406,11 +406,12 @@ def test_pings_say_that_a_long_call_is_alive():
     assert {name for name, _ in events(told)} == {"ping"}
 
 
-def test_nothing_that_ends_the_turn_comes_before_the_closing():
+def test_nothing_that_ends_the_turn_or_lets_its_last_call_run_comes_before_the_closing():
     turn = reply()
-    told = b"".join([turn.opening(), *[turn.chunk(part) for part in chunks(completion({"content": "x"}))]])
-    assert b"message_delta" not in told
-    assert [name for name, _ in events(turn.closing())] == ["message_delta", "message_stop"]
+    parts = chunks(completion({"tool_calls": [call("bash", '{"command": "ls"}', "c")]}, "tool_calls"))
+    told = b"".join([turn.opening(), *[turn.chunk(part) for part in parts]])
+    assert [name for name, _ in events(told)] == ["message_start", "ping", "content_block_start"]
+    assert [name for name, _ in events(turn.closing())] == ["content_block_delta", "content_block_stop", "message_delta", "message_stop"]
 
 
 def test_text_after_a_call_is_a_block_of_its_own():
