@@ -134,6 +134,9 @@ class _Control:
         if spec.purpose == "train" and self._facts.level != "tokens":
             message = f"This server runs at level {self._facts.level}, and only tokens may train; start it with --level tokens."
             return _error(409, message, "level")
+        if spec.budget.tokens is not None and self._facts.level != "tokens":
+            message = f"This server runs at level {self._facts.level}, where sampled tokens cannot be counted; leave budget.tokens out."
+            return _error(409, message, "level")
         session = await asyncio.to_thread(self._sessions.create, spec)
         base = self._facts.capture_url or f"{str(request.base_url).rstrip('/')}/capture"
         urls = {"openai": f"{base}/v1", "anthropic": base, "gemini": base}

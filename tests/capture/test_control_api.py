@@ -200,7 +200,8 @@ def test_a_training_session_needs_a_server_that_returns_ids(start) -> None:
     refused = server.admin.post("/sessions", json={"purpose": "train"})
     assert refused.status_code == 409
     assert "--level tokens" in refused.json()["error"]["message"]
-    assert server.admin.post("/sessions", json={"purpose": "eval"}).status_code == 201
+    assert server.admin.post("/sessions", json={"budget": {"tokens": 5}}).status_code == 409
+    assert server.admin.post("/sessions", json={"purpose": "eval", "budget": {"calls": 5}}).status_code == 201
 
 
 def test_deleting_a_session_with_a_call_in_flight_ends_the_call_and_records_it(server, engine, make) -> None:
