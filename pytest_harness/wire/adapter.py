@@ -68,6 +68,8 @@ class CapturedCall:
     samples: tuple[CapturedSample, ...]
     complete: bool = True
     delivered: bool | None = None
+    notes: tuple[str, ...] = ()
+    """What the proxy says of what it could not pass on to the engine."""
 
 
 class ProxyAdapter(ABC):

@@ -9,14 +9,14 @@ from pathlib import Path
 from pytest_harness import __version__
 from pytest_harness.capture import CaptureProxy, Session, Upstream, read_journal
 from pytest_harness.serving import ASGIApp, BackgroundServer
-from pytest_harness.wire.adapter import CapturedCall, CapturedSample, Engine, ProxyAdapter, ProxySession
+from pytest_harness.wire.adapter import DIALECTS, CapturedCall, CapturedSample, Engine, ProxyAdapter, ProxySession
 
 
 class BundledProxy(ProxyAdapter):
     """The bundled capture proxy, without its control plane: sessions are opened by calling it."""
 
     name = "bundled"
-    dialects = frozenset({"chat"})
+    dialects = frozenset(DIALECTS)
 
     def start(self, engine: Engine, folder: Path) -> None:
         """Serve the proxy on a loopback port."""
@@ -44,13 +44,15 @@ class BundledProxy(ProxyAdapter):
                 samples=tuple(CapturedSample(each.token_ids, each.logprobs, each.finish_reason) for each in call.samples),
                 complete=call.outcome == "complete",
                 delivered={"delivered": True, "client_gone": False}.get(call.delivery),
+                notes=call.notes,
             )
             for call in read_journal(_session(session).journal.path)
         )
 
     def export(self, session: ProxySession) -> bytes:
-        """The journal as it is on disk."""
-        return _session(session).journal.path.read_bytes()
+        """The journal as it is on disk, and the calls as they are read from it."""
+        path = _session(session).journal.path
+        return b"\n".join([path.read_bytes(), *(call.model_dump_json().encode() for call in read_journal(path))])
 
     def delete_session(self, session: ProxySession) -> None:
         """Close the session; its journal stays."""

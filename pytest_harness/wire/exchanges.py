@@ -76,7 +76,7 @@ class ExchangeLog:
 
 
 def client(library: Any, log: ExchangeLog, **options: Any) -> Any:
-    """A ``library.Client`` (httpx or httpx2) that keeps what it says in the log; it looks at no proxy settings of its surroundings."""
+    """A ``library.Client`` (httpx or httpx2) that keeps what it says in the log; it looks at nothing of its surroundings and speaks plain HTTP."""
 
     class Recorded(library.SyncByteStream):  # type: ignore[misc]
         def __init__(self, stream: Any, kept: bytearray) -> None:
@@ -102,4 +102,4 @@ def client(library: Any, log: ExchangeLog, **options: Any) -> Any:
             return response
 
     limits = library.Limits(max_keepalive_connections=8)
-    return library.Client(transport=Recording(limits=limits), trust_env=False, **options)
+    return library.Client(transport=Recording(limits=limits, verify=False, trust_env=False), trust_env=False, **options)
