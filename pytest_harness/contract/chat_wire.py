@@ -19,6 +19,10 @@ _EXACT = frozenset({int, str, bool, type(None)})
 """Kinds of which equal values of one kind are identical."""
 
 
+ROUTES = {"chat": "/chat/completions", "responses": "/responses", "messages": "/messages", "gemini": "enerateContent"}
+"""How the path of a model call ends in each dialect."""
+
+
 @dataclass(slots=True)
 class ToolCall:
     """A tool call of the model: ``arguments`` is the text as it was written."""
@@ -65,7 +69,11 @@ class Reply:
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """A model call that the engine answered in full and whose client stayed, with its bodies parsed."""
+    """A model call that the engine answered in full and whose client stayed, with its bodies parsed.
+
+    The engine is always asked in chat completions. Of a harness that speaks another dialect, ``request`` and ``harness`` are what the
+    translation made of its request and was given for its reply: a requirement on the harness's own bytes applies to chat alone.
+    """
 
     call: Call
     request: dict[str, Any]
@@ -96,7 +104,7 @@ def line(call: Call) -> str:
 
 def is_model_call(call: Call) -> bool:
     """Whether this is a request for a completion, by its method and route."""
-    return call.method == "POST" and call.path.split("?")[0].rstrip("/").endswith("/chat/completions")
+    return call.method == "POST" and call.path.split("?")[0].rstrip("/").endswith(ROUTES[call.dialect])
 
 
 @once_per_evidence
@@ -105,10 +113,10 @@ def turns(evidence: Evidence) -> tuple[Turn, ...]:
     return tuple(
         Turn(
             call=call,
-            request=document(call.received) or {},
+            request=document(call.received if call.dialect == "chat" else call.forwarded) or {},
             forwarded=document(call.forwarded) or {},
             engine=parse_reply(call.replied),
-            harness=parse_reply(call.delivered),
+            harness=parse_reply(call.delivered if call.dialect == "chat" else call.replied),
         )
         for call in evidence.calls
         if is_model_call(call) and call.outcome == "complete" and call.delivery != "client_gone"

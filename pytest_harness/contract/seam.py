@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from pytest_harness.contract.chat_wire import Turn, line, short, steps
+from pytest_harness.contract.chat_wire import ROUTES, Turn, line, short, steps
 from pytest_harness.contract.model import Fault, NotExercised, check
 from pytest_harness.contract.pairing import argument_texts
 from pytest_harness.contract.validity import trial_exception, trial_exception_message
 from pytest_harness.evidence.model import Call, Evidence
 
-ROUTES = {"chat": "/chat/completions", "responses": "/responses", "messages": "/messages", "gemini": "enerateContent"}
-"""How the path of a model call ends in each dialect."""
 MOST_TRIES = 2
 """How often a harness may ask the same before it counts as one that does not go on; a second time is GRF-003's."""
 NO_VERDICT = frozenset({"RewardFileNotFoundError", "RewardFileEmptyError"})

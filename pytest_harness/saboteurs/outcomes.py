@@ -162,8 +162,9 @@ def refused_call(evidence: Evidence) -> Evidence:
 
 @saboteur
 def another_dialect(evidence: Evidence) -> Evidence:
-    """The harness changed to another dialect in the middle."""
-    return with_call(evidence, last_turn(evidence).model_copy(update={"dialect": "responses"}))
+    """The harness speaks another dialect than its row declares."""
+    seam = evidence.manifest.seam
+    return with_manifest(evidence, seam=seam.model_copy(update={"dialect": "responses" if seam.dialect == "chat" else "chat"}))
 
 
 def _rewards(evidence: Evidence, rewards: Json) -> Evidence:
