@@ -68,6 +68,10 @@ class Account(Protocol):
         """Tokens that were reserved and not sampled."""
         ...
 
+    def rest(self) -> None:
+        """Hold nothing open until the next change."""
+        ...
+
 
 def charged(spent: Spent, budget: Budget, tokens: int, least: int) -> tuple[Spent, int | None]:
     """The one rule: what an account is after asking it to charge a call, and what it answers."""
@@ -109,3 +113,6 @@ class LocalAccount:
         with self._lock:
             spent = self._spent
             self._spent = Spent(spent.arrived, spent.charged, spent.tokens - tokens, spent.stopped)
+
+    def rest(self) -> None:
+        """Nothing is held open."""

@@ -180,7 +180,7 @@ class SessionDirectory(Sessions):
             return session
         if session is None:
             session = self._adopted(key)
-        elif (self.folder / session.id / CLOSED).exists():
+        elif session.closed:
             session.expire()
             return None
         if session is not None and session.expires is not None and session.expired:
@@ -256,11 +256,13 @@ class SessionDirectory(Sessions):
         return None if folder is None else read_calls(folder)
 
     def notice(self) -> None:
-        """Stop the calls here of sessions that another process closed. To be called now and then."""
+        """End sessions whose time is over or that another process closed, and let those at rest hold nothing. To be called now and then."""
         self.sweep()
-        for session in self:
-            if session.running_count and (self.folder / session.id / CLOSED).exists():
-                session.expire()
+        if self._shared:
+            for session in self:
+                if session.running_count and session.closed:
+                    session.expire()
+                session.rest()
 
     def shut(self) -> None:
         """Stop the calls here and close the journals. The sessions are not closed, but this process serves them no more."""

@@ -11,6 +11,7 @@ import contextlib
 import ipaddress
 import json
 import os
+import resource
 import secrets
 import signal
 import socket
@@ -117,6 +118,7 @@ def serve(config: Config, *, told: Callable[[Served], None]) -> None:
     admin_key = secrets.token_urlsafe(32) if generated else config.admin_key
     folder = Path(tempfile.mkdtemp(prefix="harness-capture-")) if config.journal_dir is None else config.journal_dir
     with contextlib.ExitStack() as stack:
+        _many_files(stack)
         sets = _sockets(config, stack)
         control_url = _url(config.host, sets[0][0])
         capture_url = f"{control_url}{MOUNT}" if config.one_port else _url(config.host, sets[0][1])
@@ -244,6 +246,13 @@ def _sockets(config: Config, stack: contextlib.ExitStack) -> list[tuple[socket.s
             ports[number] = sock.getsockname()[1]  # what was free for the first is taken by all
         sets.append(tuple(made))
     return sets
+
+
+def _many_files(stack: contextlib.ExitStack) -> None:
+    """Let this process and its workers have as many connections as the system allows; shells often allow 1024 files."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    stack.callback(resource.setrlimit, resource.RLIMIT_NOFILE, (soft, hard))
 
 
 def _url(host: str, sock: socket.socket) -> str:

@@ -40,6 +40,7 @@ Purpose = Literal["train", "eval"]
 
 _CLOSING_SECONDS = 30.0
 _SWEEP_SECONDS = 1.0
+_REST_SECONDS = 1.0
 _SESSION_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
 _LIMITS = ("max_completion_tokens", "max_tokens")
 _NEUTRAL = SamplingPolicy()
@@ -71,12 +72,20 @@ class Expiry:
 class Elsewhere(Protocol):
     """A session in the other processes that serve it. No call runs outside of ``enter`` and ``leave``."""
 
+    def closed(self) -> bool:
+        """Whether one of the processes closed the session."""
+        ...
+
     def enter(self) -> bool:
         """The first of the calls here begins; False if the session was closed."""
         ...
 
     def leave(self) -> None:
         """The last of the calls here has ended."""
+        ...
+
+    def rest(self) -> None:
+        """Hold nothing open until the next call; not while one runs here."""
         ...
 
     def last_active(self) -> float | None:
@@ -182,8 +191,8 @@ class Session:
 
     @property
     def closed(self) -> bool:
-        """Whether no call is let in any more."""
-        return self._closed
+        """Whether no call is let in any more, here or in any process that serves the session."""
+        return self._closed or (self._elsewhere is not None and self._elsewhere.closed())
 
     @property
     def expires_at(self) -> float | None:
@@ -251,10 +260,10 @@ class Session:
                 self._last_active = self._clock()
                 self._running.discard(running)
                 if not self._running:
-                    if self._closed:
-                        self.journal.close()
                     if self._elsewhere is not None:
                         self._elsewhere.leave()
+                    if self._closed:
+                        self._let_go()
                 self._changed.notify_all()
 
     def stop(self) -> None:
@@ -264,7 +273,22 @@ class Session:
             for running in self._running:
                 running.stop_soon()
             if not self._running:
-                self.journal.close()
+                self._let_go()
+
+    def rest(self) -> None:
+        """Hold nothing open that only makes the next call faster, if there was none for a while."""
+        with self._changed:
+            if not self._running and self._clock() - self._last_active > _REST_SECONDS:
+                self._rest()
+
+    def _rest(self) -> None:
+        self.account.rest()
+        if self._elsewhere is not None:
+            self._elsewhere.rest()
+
+    def _let_go(self) -> None:
+        self.journal.close()
+        self._rest()
 
     def expire(self) -> None:
         """End the session without waiting: its key is unknown from now on. Safe on the server's loop."""

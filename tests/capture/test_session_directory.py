@@ -1,6 +1,7 @@
 """Sessions in a folder: known to every process of the server, to no other server, and readable when it is gone."""
 
 import asyncio
+import contextlib
 import json
 import multiprocessing
 from pathlib import Path
@@ -106,6 +107,30 @@ def test_a_call_that_comes_just_as_its_session_is_closed_elsewhere_is_not_let_in
     one.end(session.id)
     with pytest.raises(SessionClosedError), adopted.call():  # found before, called after
         pass
+
+
+def test_a_session_at_rest_holds_no_file_descriptor(tmp_path) -> None:
+    now = [1000.0]
+    place = directory(tmp_path, shared=True, clock=lambda: now[0])
+    session = place.create(SessionSpec(budget=BudgetSpec(calls=3)))
+    run_call(session)
+    session.journal.close()  # it has a limit of its own
+    place.notice()
+    assert _descriptors(tmp_path) == {"account", "busy"}
+    now[0] += 2
+    place.notice()
+    assert _descriptors(tmp_path) == set()
+
+
+def _descriptors(folder: Path) -> set[str]:
+    """The names of the files below a folder that this process holds open."""
+    names = set()
+    for link in Path("/proc/self/fd").iterdir():
+        with contextlib.suppress(OSError):
+            target = link.readlink()
+            if target.is_relative_to(folder):
+                names.add(target.name)
+    return names
 
 
 def test_a_process_that_opened_nothing_can_close_a_session(pair) -> None:
