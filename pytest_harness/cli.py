@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import os
 import contextlib
+import os
 import sys
 from pathlib import Path
 from typing import Annotated, NoReturn
@@ -150,10 +150,10 @@ def serve(
 ) -> None:
     """Run the capture proxy as a server: sessions over an admin API, each with a key for one harness. Ends on SIGTERM or SIGINT."""
     from pytest_harness.capture import UpstreamError  # noqa: PLC0415 (only this command needs a server)
+    from pytest_harness.capture.identity import SessionError  # noqa: PLC0415
     from pytest_harness.capture.probe import LEVELS, ProbeError  # noqa: PLC0415
     from pytest_harness.capture.serve import Config, ServeError, announce  # noqa: PLC0415
     from pytest_harness.capture.serve import serve as run  # noqa: PLC0415
-    from pytest_harness.capture.sessions import SessionError  # noqa: PLC0415
 
     known = next((name for name in LEVELS if name == level), None)
     if known is None:

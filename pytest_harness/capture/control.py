@@ -29,8 +29,8 @@ from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
 from pytest_harness.capture.directory import SessionDirectory, SessionInfo, SessionSpec, SessionUsedError
+from pytest_harness.capture.identity import SessionError
 from pytest_harness.capture.journal import JournalError
-from pytest_harness.capture.sessions import SessionError
 from pytest_harness.evidence import Call
 from pytest_harness.serving import ASGIApp
 

@@ -26,18 +26,10 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from pytest_harness.capture.budget import Budget, LocalAccount, Spent
+from pytest_harness.capture.identity import Expiry, SessionError, checked_session_id, key_digest, new_session_id
 from pytest_harness.capture.journal import JournalError
 from pytest_harness.capture.policy import SamplingPolicy
-from pytest_harness.capture.sessions import (
-    Expiry,
-    Purpose,
-    Session,
-    SessionError,
-    Sessions,
-    checked_session_id,
-    key_digest,
-    new_session_id,
-)
+from pytest_harness.capture.sessions import Purpose, Session, Sessions
 from pytest_harness.capture.shared import CLOSED, SharedAccount, SharedPresence, read_calls
 from pytest_harness.capture.upstream import Upstream
 from pytest_harness.evidence import Call

@@ -15,90 +15,37 @@ An exchange runs a call like this::
 from __future__ import annotations
 
 import asyncio
-import hashlib
-import re
 import secrets
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal, Protocol
+from typing import Any, Literal
 
 from pytest_harness.capture.admission import REFUSED_AFTER, Admission, Forward, Refuse, Stop
 from pytest_harness.capture.budget import TOKENS_PER_CALL, Account, Budget, LocalAccount
+from pytest_harness.capture.identity import Expiry, SessionError, checked_session_id, key_digest, new_key, new_session_id
 from pytest_harness.capture.journal import Journal, JournalError, read_journal
 from pytest_harness.capture.policy import SamplingPolicy, constraints
 from pytest_harness.capture.redaction import Redactor
+from pytest_harness.capture.shared import SharedPresence
 from pytest_harness.capture.upstream import Upstream
 from pytest_harness.evidence import Call
 
-KEY_PREFIX = "sk-hc-"
 Purpose = Literal["train", "eval"]
 
 _CLOSING_SECONDS = 30.0
 _SWEEP_SECONDS = 1.0
 _REST_SECONDS = 1.0
-_SESSION_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
 _LIMITS = ("max_completion_tokens", "max_tokens")
 _NEUTRAL = SamplingPolicy()
 _UNLIMITED = Budget()
 
 
-class SessionError(Exception):
-    """A session that cannot be opened as asked; the message says why and what to do."""
-
-
 class SessionClosedError(Exception):
     """A call came for a session that is closed."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Expiry:
-    """When a session ends by itself, in seconds: after its opening, and after its last call. None is never."""
-
-    absolute: float | None = None
-    idle: float | None = None
-
-    def __post_init__(self) -> None:
-        """Raises SessionError for a time that is not positive."""
-        for name, seconds in (("absolute", self.absolute), ("idle", self.idle)):
-            if seconds is not None and not seconds > 0:
-                raise SessionError(f"the {name} expiry is {seconds} seconds; give more than 0, or leave it out for never")
-
-
-class Elsewhere(Protocol):
-    """A session in the other processes that serve it. No call runs outside of ``enter`` and ``leave``."""
-
-    def closed(self) -> bool:
-        """Whether one of the processes closed the session."""
-        ...
-
-    def enter(self) -> bool:
-        """The first of the calls here begins; False if the session was closed."""
-        ...
-
-    def leave(self) -> None:
-        """The last of the calls here has ended."""
-        ...
-
-    def rest(self) -> None:
-        """Hold nothing open until the next call; not while one runs here."""
-        ...
-
-    def last_active(self) -> float | None:
-        """When the last call ended in any of the processes, in Unix seconds; None while one runs."""
-        ...
-
-    def wait(self, seconds: float) -> bool:
-        """Wait until no call runs in any of the processes; False if one still does."""
-        ...
-
-    def calls(self) -> tuple[Call, ...]:
-        """The calls of all the processes in order of arrival. Raises JournalError."""
-        ...
 
 
 class RunningCall:
@@ -143,7 +90,7 @@ class Session:
         expires: Expiry | None = None,
         opened: float | None = None,
         account: Account | None = None,
-        elsewhere: Elsewhere | None = None,
+        elsewhere: SharedPresence | None = None,
         durable: bool = False,
         clock: Callable[[], float] = time.time,
     ) -> None:
@@ -400,28 +347,6 @@ class Sessions:
     def _forget(self, session: Session) -> None:
         self._by_digest.pop(key_digest(session.key.encode()), None)
         self._by_id[session.id] = None
-
-
-def new_key() -> str:
-    """A key that nobody can guess: the prefix and 43 random characters."""
-    return KEY_PREFIX + secrets.token_urlsafe(32)
-
-
-def new_session_id() -> str:
-    """An id for a session that was given none."""
-    return f"session-{secrets.token_hex(8)}"
-
-
-def checked_session_id(text: str) -> str:
-    """The id itself. Raises SessionError for one that cannot be a folder's name everywhere."""
-    if not _SESSION_ID.fullmatch(text):
-        raise SessionError("a session id has 1 to 128 letters, digits, dots, hyphens and underscores, and begins with a letter or digit")
-    return text
-
-
-def key_digest(key: bytes) -> bytes:
-    """What is kept of a key to look it up by."""
-    return hashlib.sha256(key).digest()
 
 
 def _count(value: object) -> int:

@@ -82,7 +82,7 @@ class SharedAccount:
 
 
 class SharedPresence:
-    """Where the calls of a session run. See ``sessions.Elsewhere``."""
+    """A session in all the processes that serve it. No call runs here outside of ``enter`` and ``leave``."""
 
     __slots__ = ("_clock", "_closed_path", "_file", "_folder")
 

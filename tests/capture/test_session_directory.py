@@ -10,8 +10,9 @@ import pytest
 
 from pytest_harness.capture import Upstream
 from pytest_harness.capture.directory import BudgetSpec, ExpirySpec, SessionDirectory, SessionSpec, SessionUsedError
+from pytest_harness.capture.identity import SessionError
 from pytest_harness.capture.journal import CallRecord, Written
-from pytest_harness.capture.sessions import SessionClosedError, SessionError
+from pytest_harness.capture.sessions import SessionClosedError
 from pytest_harness.evidence import Times
 
 UPSTREAM = Upstream(url="http://engine", model="m", api_key="engine-key-canary")

@@ -14,8 +14,9 @@ import pytest
 
 from pytest_harness.capture import CaptureProxy, Upstream
 from pytest_harness.capture.budget import Budget
+from pytest_harness.capture.identity import Expiry
 from pytest_harness.capture.policy import NEUTRAL, SamplingPolicy
-from pytest_harness.capture.sessions import Expiry, Sessions
+from pytest_harness.capture.sessions import Sessions
 from pytest_harness.graph import build, superseded, training_rows
 from pytest_harness.serving import BackgroundServer
 

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from pytest_harness.capture import Upstream
-from pytest_harness.capture.sessions import Expiry, SessionClosedError, SessionError, Sessions
+from pytest_harness.capture.identity import Expiry, SessionError
+from pytest_harness.capture.sessions import SessionClosedError, Sessions
 
 UPSTREAM = Upstream(url="http://engine", model="m", api_key="engine-key-canary")
 
