@@ -175,6 +175,26 @@ def test_steps_that_do_not_count_their_calls_are_unverifiable(healthy):
     assert result(with_steps(healthy.pi(), lambda step: step.pop("llm_call_count", None)), "ATF-002") == "unverifiable"
 
 
+@pytest.mark.parametrize(
+    ("stops", "logged", "expected"), [(1, 1, "passed"), (1, 0, "passed"), (2, 1, "passed"), (1, 2, "failed"), (0, 1, "failed")]
+)
+def test_stop_replies_of_the_proxy_may_be_logged_as_calls_but_no_others(healthy, stops, logged, expected):
+    evidence = healthy.pi()
+    nothing = {"outcome": "budget_stop", "forwarded": None, "replied": None, "prompt_ids": None, "samples": ()}
+    calls = [
+        evidence.calls[-1].model_copy(update={**nothing, "index": len(evidence.calls) + number, "id": f"stop-{number}"})
+        for number in range(stops)
+    ]
+
+    def log(document):
+        for _ in range(logged):
+            step = {"step_id": len(document["steps"]) + 1, "source": "agent", "message": "The budget is used up.", "llm_call_count": 1}
+            document["steps"].append(step)
+
+    found = edit_file(replace(evidence, calls=(*evidence.calls, *calls)), TRAJECTORY, log)
+    assert result(found, "ATF-002") == expected
+
+
 def test_copied_context_is_no_call_of_this_trajectory(healthy):
     def copy(document):
         copied = {**document["steps"][1], "is_copied_context": True}
