@@ -40,7 +40,7 @@ def test_a_reply_that_never_arrived_is_not_offered_as_delivered(case, streamed):
     stage.hung_up.wait(1)
     gate.open()
     case.talk("chat", stage, session, text="Another question").ask()  # by then the first call is over
-    calls = eventually(lambda: case.complete(session), lambda found: len(found) != 1, 1)
+    calls = eventually(lambda: case.complete(session), lambda found: len(found) != 1, 0.3)
     told = [call for call in calls if call.delivered is not False]
     expect(
         len(told) == 1, "the delivered call, the other one left out or marked as not delivered", f"{len(told)} calls that look delivered"
@@ -88,7 +88,9 @@ def test_a_retry_counts_once(case):
     gate.open()
     reply = case.http.post(case.url("chat", session), body, key=session.key, headers={"x-stainless-retry-count": "1"})
     same(reply.status, 200, "the status of the retry")
-    counted = eventually(lambda: [call for call in case.complete(session) if call.delivered is not False], lambda calls: len(calls) > 1, 1)
+    counted = eventually(
+        lambda: [call for call in case.complete(session) if call.delivered is not False], lambda calls: len(calls) > 1, 0.3
+    )
     same(len(counted), 1, "calls that count")
 
 

@@ -18,6 +18,7 @@ EXAMPLES = hypothesis.settings(
     database=None,
     derandomize=True,
     report_multiple_bugs=False,
+    phases=[hypothesis.Phase.explicit, hypothesis.Phase.generate],  # an example is short, and each try talks to a proxy
     suppress_health_check=list(hypothesis.HealthCheck),
 )
 TURN = st.tuples(TEXT, st.lists(COMMAND, max_size=3), st.booleans()).filter(lambda turn: turn[0] or turn[1])

@@ -126,7 +126,7 @@ def test_an_error_is_never_offered_for_training(case, streamed):
     stage, session = case.stage(faults=[Fault("status", calls=[0], status=400, message="No.")]), case.session()
     raised(case.talk("chat", stage, session), streamed=streamed)
     case.talk("chat", stage, session).ask(streamed=streamed)
-    case.calls_as_served(session, stage)
+    case.calls(session, 1)
 
 
 @requirement("ERR-109")

@@ -76,7 +76,7 @@ class ExchangeLog:
 
 
 def client(library: Any, log: ExchangeLog, **options: Any) -> Any:
-    """A ``library.Client`` (httpx or httpx2) that keeps what it says in the log; it looks at nothing of its surroundings and speaks plain HTTP."""
+    """A ``library.Client`` (httpx or httpx2) for plain HTTP that keeps what it says in the log and looks at no proxy settings."""
 
     class Recorded(library.SyncByteStream):  # type: ignore[misc]
         def __init__(self, stream: Any, kept: bytearray) -> None:

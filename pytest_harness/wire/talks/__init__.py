@@ -15,7 +15,6 @@ from pytest_harness.wire.talks.base import Said, SdkError, Talk, ToolCall
 __all__ = ["Said", "SdkError", "Talk", "ToolCall", "talk"]
 
 _TALKS = {"chat": "ChatTalk", "responses": "ResponsesTalk", "messages": "MessagesTalk", "gemini": "GeminiTalk"}
-_PACKAGES = {"chat": "openai", "responses": "openai", "messages": "anthropic", "gemini": "google-genai"}
 
 
 def talk(
@@ -25,6 +24,6 @@ def talk(
     try:
         module = importlib.import_module(f"pytest_harness.wire.talks.{dialect}")
     except ImportError as error:
-        raise NotExercised(f"the vendor's SDK cannot be imported ({error}); install {_PACKAGES[dialect]}") from None
+        raise NotExercised(f"the vendor's SDK cannot be imported ({error}); install harness-conformance[wire]") from None
     made: Talk = getattr(module, _TALKS[dialect])(session, log, system=system, tools=tools, model=model)
     return made
