@@ -214,6 +214,8 @@ class WireReply:
     def on_end(self) -> None:
         """The reply is whole."""
         self._ended = True
+        if self._paused and self._connection is not None:
+            self._connection.resume()  # it carries the next reply, whoever reads this one and when
         self._connection = None
         self._wake()
 

@@ -99,3 +99,11 @@ def test_the_sdk_reads_the_reply(harness) -> None:
     reply = harness.sdk.chat.completions.create(model="any", messages=[{"role": "user", "content": "Hello"}])
     assert reply.choices[0].message.content == "Hi ✓"
     assert reply.usage.total_tokens == 5
+
+
+def test_a_reply_too_large_to_wait_unread_leaves_its_connection_good_for_the_next(harness, engine, make) -> None:
+    ids = list(range(100_000, 300_000))
+    engine.answer = lambda body: make.whole(make.completion(prompt_token_ids=ids))
+    for _ in range(4):
+        assert harness.ask().status_code == 200
+    assert [len(call.prompt_ids) for call in harness.session.close()] == [len(ids)] * 4
