@@ -30,7 +30,8 @@ class Redactor:
 
     def __init__(self, secrets: Iterable[str | None]) -> None:
         self._plain = sorted({secret for secret in secrets if secret and len(secret) >= _SHORTEST}, key=len, reverse=True)
-        self._spelled = [(_needs(secret), re.compile("".join(map(_any_spelling, secret)))) for secret in self._plain]
+        self._spelled: list[re.Pattern[str]] | None = None
+        self._needs = [_needs(secret) for secret in self._plain]
         self._signs = [_sign(secret) for secret in self._plain]
         self._header_texts: dict[str, str] = {}
 
@@ -38,9 +39,9 @@ class Redactor:
         """The text without any of the secrets."""
         for secret in self._plain:
             text = text.replace(secret, REDACTED)
-        for needs, spelled in self._spelled:
+        for place, needs in enumerate(self._needs):
             if any(sign in text for sign in needs):
-                text = spelled.sub(REDACTED, text)
+                text = self._spellings()[place].sub(REDACTED, text)
         return text
 
     def data(self, data: bytes) -> bytes:
@@ -77,6 +78,12 @@ class Redactor:
             if len(value) < _REMEMBERED:
                 self._header_texts[value] = text
         return text
+
+    def _spellings(self) -> list[re.Pattern[str]]:
+        """Patterns of the secrets however they are spelled; they take long to make, and most sessions need none."""
+        if self._spelled is None:
+            self._spelled = [re.compile("".join(map(_any_spelling, secret))) for secret in self._plain]
+        return self._spelled
 
     def _may_be_in(self, data: bytes) -> bool:
         """A quick look without false negatives: whoever spells a secret differently still writes its letters and digits as they are, or
