@@ -59,7 +59,7 @@ class Subject:
         command, env = self._command()
         with (self.folder / "log").open("wb") as log:
             self.process = subprocess.Popen(  # noqa: ASYNC220 (nothing is being measured yet)
-                ["taskset", "-c", str(self.core), *command],
+                ["setpriv", "--pdeathsig", "KILL", "taskset", "-c", str(self.core), *command],
                 env=os.environ | {"NO_PROXY": "127.0.0.1", "no_proxy": "127.0.0.1"} | env,
                 stdout=log,
                 stderr=subprocess.STDOUT,
