@@ -71,7 +71,9 @@ class BackgroundServer:
         if sock is None:
             sock = socket.create_server(("127.0.0.1", 0), backlog=_BACKLOG)
         host, port = sock.getsockname()[:2]
-        config = uvicorn.Config(self._app, lifespan="off", log_config=None, access_log=False, http="httptools", ws="none")
+        config = uvicorn.Config(
+            self._app, lifespan="off", log_config=None, access_log=False, proxy_headers=False, http="httptools", ws="none"
+        )
         server = uvicorn.Server(config)
         listener = Listener(f"http://{host}:{port}", server, self.submit(server.serve(sockets=[sock])))
         self._listeners.append(listener)

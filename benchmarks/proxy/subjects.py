@@ -48,7 +48,6 @@ class Subject:
     port: int = 0
     process: subprocess.Popen[bytes] | None = None
     folder: Path = field(default_factory=lambda: Path(tempfile.mkdtemp(prefix="bench-")))
-    _control: Client | None = None
 
     async def start(self) -> None:
         """Start the process and wait until it listens."""
@@ -68,7 +67,7 @@ class Subject:
         deadline = time.monotonic() + START_SECONDS
         while True:
             try:
-                self._control = await Client.open(self.port)
+                (await Client.open(self.port)).close()
                 break
             except OSError:
                 if self.process.poll() is not None or time.monotonic() > deadline:
@@ -90,23 +89,26 @@ class Subject:
     async def sessions(self, count: int) -> list[tuple[str, str]]:
         """Open so many sessions."""
         if self.name in ("ours", "openenv"):
-            return [(COMPLETIONS, (await self._ask("POST", "/sessions", {}))["session_id"]) for _ in range(count)]
+            opened = await self._ask([("POST", "/sessions", dump({}))] * count)
+            return [(COMPLETIONS, session["session_id"]) for session in opened]
         return [(COMPLETIONS, "sk-bench")] * count
 
     async def drop(self, sessions: list[tuple[str, str]]) -> None:
         """Close sessions."""
         if self.name in ("ours", "openenv"):
-            for _, key in sessions:
-                await self._ask("DELETE", f"/sessions/{key}", None)
+            await self._ask([("DELETE", f"/sessions/{key}", b"") for _, key in sessions])
 
-    async def _ask(self, method: str, path: str, document: object) -> dict[str, str]:
-        assert self._control is not None
-        body = b"" if document is None else dump(document)
-        answer = await self._control.ask(head(path, "", len(body), method), body)
-        if answer.status >= 300:
-            raise RuntimeError(f"{self.name}: {method} {path} answered {answer.status}")
-        result: dict[str, str] = json.loads(answer.body or b"{}")
-        return result
+    async def _ask(self, requests: list[tuple[str, str, bytes]]) -> list[dict[str, str]]:
+        """Send requests to the control routes over one connection; their answers."""
+        client = await Client.open(self.port)
+        answers = []
+        for method, path, body in requests:
+            answer = await client.ask(head(path, "", len(body), method), body)
+            if answer.status >= 300:
+                raise RuntimeError(f"{self.name}: {method} {path} answered {answer.status}")
+            answers.append(json.loads(answer.body or b"{}"))
+        client.close()
+        return answers
 
     def cpu(self) -> float:
         """CPU seconds of the process and its children so far."""
