@@ -13,6 +13,7 @@ from collections.abc import Awaitable, Callable, Coroutine, MutableMapping
 from concurrent.futures import Future
 from types import TracebackType
 from typing import Any, Self
+from urllib.parse import quote
 
 import uvicorn
 import uvloop
@@ -27,7 +28,7 @@ _BACKLOG = 1024
 
 
 class Listener:
-    """One listening socket of a server. ``url`` is its base URL, without a path."""
+    """One listening socket of a server. ``url`` is its base URL, without a path; of a Unix socket ``http+unix://`` and its quoted path."""
 
     def __init__(self, url: str, server: uvicorn.Server, serving: Future[None]) -> None:
         self.url = url
@@ -70,12 +71,12 @@ class BackgroundServer:
             raise RuntimeError("start the server before it can listen")
         if sock is None:
             sock = socket.create_server(("127.0.0.1", 0), backlog=_BACKLOG)
-        host, port = sock.getsockname()[:2]
+        url = _url(sock)
         config = uvicorn.Config(
             self._app, lifespan="off", log_config=None, access_log=False, proxy_headers=False, http="httptools", ws="none"
         )
         server = uvicorn.Server(config)
-        listener = Listener(f"http://{host}:{port}", server, self.submit(server.serve(sockets=[sock])))
+        listener = Listener(url, server, self.submit(server.serve(sockets=[sock])))
         self._listeners.append(listener)
         return listener
 
@@ -101,3 +102,11 @@ class BackgroundServer:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         self.close()
+
+
+def _url(sock: socket.socket) -> str:
+    """The base URL of a listening socket, as requests-unixsocket and others write it for Unix sockets."""
+    if sock.family == socket.AF_UNIX:
+        return f"http+unix://{quote(sock.getsockname(), safe='')}"
+    host, port = sock.getsockname()[:2]
+    return f"http://[{host}]:{port}" if sock.family == socket.AF_INET6 else f"http://{host}:{port}"

@@ -23,6 +23,7 @@ _SHORTEST = 8
 
 _SHORTEST_RUN = 5
 _REMEMBERED = 128
+_REMEMBERED_SETS = 8
 
 
 class Redactor:
@@ -34,6 +35,7 @@ class Redactor:
         self._needs = [_needs(secret) for secret in self._plain]
         self._signs = [_sign(secret) for secret in self._plain]
         self._header_texts: dict[str, str] = {}
+        self._header_sets: dict[tuple[tuple[str, str], ...], dict[str, str]] = {}
 
     def text(self, text: str) -> str:
         """The text without any of the secrets."""
@@ -57,15 +59,25 @@ class Redactor:
         return self.text(data.decode("utf-8", "backslashreplace"))
 
     def headers(self, headers: Iterable[tuple[str, str]]) -> dict[str, str]:
-        """Headers as they are recorded: lower-case names, repeated ones joined by ``, ``, secret ones replaced."""
+        """Headers as they are recorded: lower-case names, repeated ones joined by ``, ``, secret ones replaced.
+
+        Most calls of a session have the same headers, so the last few sets are remembered; what is returned is not to be changed.
+        """
+        given = tuple(headers)
+        known = self._header_sets.get(given)
+        if known is not None:
+            return known
         recorded: dict[str, str] = {}
-        for spelling, value in headers:
+        for spelling, value in given:
             name = spelling.lower()
             if name in SECRET_HEADERS:
                 recorded[name] = REDACTED
                 continue
             text = self._header_text(value)
             recorded[name] = f"{recorded[name]}, {text}" if name in recorded else text
+        if len(self._header_sets) >= _REMEMBERED_SETS:
+            self._header_sets.clear()
+        self._header_sets[given] = recorded
         return recorded
 
     def _header_text(self, value: str) -> str:

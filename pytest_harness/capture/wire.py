@@ -215,8 +215,6 @@ class WireReply:
         """The reply is whole."""
         self._ended = True
         if self._paused and self._connection is not None:
-            self._connection.resume()  # the next reply on it must not wait for this one to be read
-        if self._paused and self._connection is not None:
             self._connection.resume()  # it carries the next reply, whoever reads this one and when
         self._connection = None
         self._wake()

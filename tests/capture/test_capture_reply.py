@@ -107,11 +107,3 @@ def test_a_reply_too_large_to_wait_unread_leaves_its_connection_good_for_the_nex
     for _ in range(4):
         assert harness.ask().status_code == 200
     assert [len(call.prompt_ids) for call in harness.session.close()] == [len(ids)] * 4
-
-
-def test_large_replies_follow_one_another_on_one_connection(harness, engine, make) -> None:
-    for size in (100_000, 300_000, 700_000, 300_000):
-        body = json.dumps(make.completion(prompt_token_ids=[7] * size)).encode()
-        engine.answer = lambda _, body=body: make.Answer([body[: len(body) // 2], body[len(body) // 2 :]])
-        assert harness.ask().status_code == 200
-    assert [len(call.prompt_ids) for call in harness.session.close()] == [100_000, 300_000, 700_000, 300_000]
