@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import time
+from functools import lru_cache
 from pathlib import Path
 
 from pytest_harness.capture.counting import count_tokens
@@ -101,7 +102,7 @@ class CaptureProxy:
             body, refusal = await self._body(scope, receive)
         except _GoneError:
             return  # the harness went away before it had asked anything
-        headers = [(name.decode("latin-1"), value.decode("latin-1")) for name, value in scope["headers"]]
+        headers = _decoded(tuple([(name, value) for name, value in scope["headers"]]))
         query = scope["query_string"].decode("latin-1")
         path = scope["path"] + (f"?{query}" if query else "")
         incoming = Incoming(scope["method"], path, headers, body, received)
@@ -177,6 +178,12 @@ class CaptureProxy:
                 raise TooLargeError
             if not event.get("more_body", False):
                 return bytes(pieces[0]) if len(pieces) == 1 else b"".join(pieces)
+
+
+@lru_cache(maxsize=64)
+def _decoded(headers: tuple[tuple[bytes, bytes], ...]) -> tuple[tuple[str, str], ...]:
+    """Headers as text; most calls of a session have the same."""
+    return tuple([(name.decode("latin-1"), value.decode("latin-1")) for name, value in headers])
 
 
 class _GoneError(Exception):

@@ -463,7 +463,9 @@ class Exchange:
             body = b"" if recipe is not None else redactor.data(self._forwarded.body)
             forwarded = Written(redactor.headers(self._forwarded_headers.items()), body, recipe=recipe)
         raw = self._raw[0] if len(self._raw) == 1 else b"".join(self._raw)
-        clean = redactor.data(raw)
+        ids = self._ids or (0, 0)
+        around = raw[: ids[0]] + raw[ids[1] :]  # no secret is in what was seen to be ids alone
+        clean = raw if redactor.data(around) is around else redactor.data(raw)
         if self._reply is not None:
             replied = Written(redactor.headers(self._reply.headers), clean, self._reply.status)
         if self._head is not None:
