@@ -100,9 +100,10 @@ class Redactor:
     def _may_be_in(self, data: bytes) -> bool:
         """A quick look without false negatives: whoever spells a secret differently still writes its letters and digits as they are, or
         escapes them as ``\\u00NN``. A secret with no long run of these is looked for in full."""
-        if any(sign is None or sign in data for sign in self._signs):
-            return True
-        return bool(self._signs) and b"\\u00" in data and _ESCAPED_ASCII.search(data) is not None
+        for sign in self._signs:
+            if sign is None or sign in data:
+                return True
+        return bool(self._signs) and b"\\" in data and b"\\u" in data and _ESCAPED_ASCII.search(data) is not None
 
 
 def _sign(secret: str) -> bytes | None:
