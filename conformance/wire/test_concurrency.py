@@ -96,6 +96,7 @@ def test_a_retry_counts_once(case):
 
 @requirement("CAN-106")
 def test_calls_of_one_session_at_the_same_time_are_all_captured(case):
+    case.needs("chat")
     gate = case.gate()
     stage, session = case.stage(faults=[Fault("slow", event=gate)]), case.session()
 

@@ -165,6 +165,7 @@ def test_an_ended_sessions_key_is_unknown(case):
 
 @requirement("ISO-111")
 def test_a_session_can_end_with_a_call_in_flight(case):
+    case.needs("chat")
     gate = case.gate()
     stage, session = case.stage(faults=[Fault("slow", event=gate)]), case.session()
     with concurrent.futures.ThreadPoolExecutor(2) as pool:
@@ -183,6 +184,7 @@ def test_a_session_can_end_with_a_call_in_flight(case):
 
 @requirement("ISO-112")
 def test_sessions_at_the_same_time_do_not_mix(case):
+    case.needs("chat")
     gate = case.gate()
     count = 24
     stages = [case.stage((f"Answer number {number}.", ()), faults=[Fault("slow", event=gate)]) for number in range(count)]
