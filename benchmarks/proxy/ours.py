@@ -11,14 +11,17 @@ from pathlib import Path
 import uvicorn
 
 from pytest_harness.capture import CaptureProxy, Session, Upstream
+from pytest_harness.capture.sessions import Sessions
 from pytest_harness.serving import Receive, Scope, Send
 
 
 class WithSessions:
     """The proxy and its sessions."""
 
-    def __init__(self, engine: int, folder: Path) -> None:
-        self._proxy = CaptureProxy()
+    def __init__(self, engine: int, folder: Path, *, durable: bool) -> None:
+        self._known = Sessions()
+        self._proxy = CaptureProxy(sessions=self._known)
+        self._durable = durable
         self._upstream = Upstream(url=f"http://127.0.0.1:{engine}", model="m")
         self._folder = folder
         self._folder.mkdir(parents=True, exist_ok=True)
@@ -32,7 +35,8 @@ class WithSessions:
             return
         answer = {}
         if scope["method"] == "POST":
-            session = self._proxy.open_session(self._upstream, self._folder / f"{next(self._numbers)}.journal")
+            journal = self._folder / f"{next(self._numbers)}.journal"
+            session = self._known.open(self._upstream, journal, durable=self._durable)
             self._sessions[session.key] = session
             answer = {"session_id": session.key}
         else:
@@ -45,7 +49,16 @@ class WithSessions:
 
 if __name__ == "__main__":
     port, engine, folder = int(sys.argv[1]), int(sys.argv[2]), Path(sys.argv[3])
-    app = WithSessions(engine, folder / "journals")
-    uvicorn.run(
-        app, host="127.0.0.1", port=port, lifespan="off", log_config=None, access_log=False, http="httptools", loop="uvloop", ws="none"
+    app = WithSessions(engine, folder / "journals", durable="--durable" in sys.argv)
+    config = uvicorn.Config(
+        app,
+        host="127.0.0.1",
+        port=port,
+        lifespan="off",
+        log_config=None,
+        access_log=False,
+        proxy_headers=False,
+        http="httptools",
+        ws="none",
     )
+    uvicorn.Server(config).run()

@@ -487,7 +487,7 @@ class Exchange:
                 id=self._running.id,
                 dialect=self._dialect.name,
                 method=incoming.method,
-                path=redactor.text(incoming.path),
+                path=redactor.path(incoming.path),
                 streamed=relay is not None and relay.request.streamed,
                 received=Written(redactor.headers(incoming.headers), received),
                 forwarded=forwarded,

@@ -10,6 +10,8 @@ from collections.abc import Iterable
 
 REDACTED = "<redacted>"
 
+_KEY_IN_QUERY = re.compile(r"([?&]key=)[^&]*")
+
 SECRET_HEADERS = frozenset(
     {"authorization", "proxy-authorization", "x-api-key", "api-key", "x-goog-api-key", "cookie", "set-cookie"},
 )
@@ -57,6 +59,10 @@ class Redactor:
     def body(self, data: bytes) -> str:
         """A message body as it is recorded: without secrets; bytes that are not UTF-8 appear as ``\\xNN``."""
         return self.text(data.decode("utf-8", "backslashreplace"))
+
+    def path(self, path: str) -> str:
+        """A path with its query as it is recorded: without secrets, and without any ``key``, whoever's it is."""
+        return self.text(_KEY_IN_QUERY.sub(rf"\1{REDACTED}", path) if "key=" in path else path)
 
     def headers(self, headers: Iterable[tuple[str, str]]) -> dict[str, str]:
         """Headers as they are recorded: lower-case names, repeated ones joined by ``, ``, secret ones replaced.
