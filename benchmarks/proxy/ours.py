@@ -11,6 +11,7 @@ from pathlib import Path
 import uvicorn
 
 from pytest_harness.capture import CaptureProxy, Session, Upstream
+from pytest_harness.capture.serve import collecting_rarely
 from pytest_harness.capture.sessions import Sessions
 from pytest_harness.serving import Receive, Scope, Send
 
@@ -61,4 +62,5 @@ if __name__ == "__main__":
         http="httptools",
         ws="none",
     )
-    uvicorn.Server(config).run()
+    with collecting_rarely():  # as the server has it
+        uvicorn.Server(config).run()
