@@ -5,18 +5,13 @@ from __future__ import annotations
 import errno
 import json
 import resource
-import signal
 import stat
 import struct
-import subprocess
-import sys
 import tempfile
-import threading
 import zlib
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-import httpx
 import msgspec
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -273,62 +268,3 @@ def test_a_secret_is_found_in_a_text_and_in_json(secret, around, ascii_only) -> 
 
 def test_a_placeholder_for_a_key_does_not_tear_texts_apart() -> None:
     assert Redactor(["EMPTY", None]).text("The list is EMPTY") == "The list is EMPTY"
-
-
-CHILD = """
-import sys
-from pathlib import Path
-from pytest_harness.capture import CaptureProxy, Upstream
-from pytest_harness.serving import BackgroundServer
-proxy = CaptureProxy()
-with BackgroundServer(proxy) as server:
-    session = proxy.open_session(Upstream(url=sys.argv[1], model="served"), journal=Path(sys.argv[2]))
-    print(server.listen().url, session.key, flush=True)
-    sys.stdin.read()
-"""
-
-
-def test_a_killed_proxy_has_written_down_every_delivered_call(engine, engine_url, make, tmp_path) -> None:
-    def answer(body):
-        text = body["messages"][0]["content"]
-        if body.get("stream"):
-            return make.Answer([make.event(make.chunk({"content": text}, [1], "stop")), make.event("[DONE]")], headers=make.SSE)
-        document = make.completion()
-        document["choices"][0]["message"]["content"] = text
-        return make.whole(document)
-
-    engine.answer = answer
-    journal = tmp_path / "journal.ndjson"
-    enough = threading.Event()
-    delivered: list[str] = []
-
-    with subprocess.Popen(
-        [sys.executable, "-c", CHILD, engine_url, str(journal)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-    ) as child:
-        url, key = child.stdout.readline().split()
-
-        def work(worker: int) -> None:
-            with httpx.Client(base_url=url, headers={"authorization": f"Bearer {key}"}, timeout=20, verify=False) as client:
-                for number in range(10_000):
-                    name = f"{worker}-{number}"
-                    body = {"messages": [{"role": "user", "content": name}], "stream": number % 2 == 0}
-                    try:
-                        reply = client.post("/v1/chat/completions", json=body)
-                    except httpx.TransportError:
-                        return
-                    assert f'"{name}"' in reply.text
-                    delivered.append(name)
-                    if len(delivered) > 100:
-                        enough.set()
-
-        with ThreadPoolExecutor() as pool:
-            workers = [pool.submit(work, worker) for worker in range(4)]
-            assert enough.wait(30)
-            child.send_signal(signal.SIGKILL)
-            for worker in workers:
-                worker.result()
-
-    recorded = {json.loads(call.received.body)["messages"][0]["content"]: call for call in read_journal(journal)}
-    assert len(delivered) > 100
-    assert set(delivered) <= set(recorded)
-    assert all(recorded[name].outcome == "complete" for name in delivered)
