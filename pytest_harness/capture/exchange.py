@@ -479,8 +479,8 @@ class Exchange:
         more: dict[str, object] = {}
         if self._constraints:
             more["constraints"] = self._constraints
-        if relay is not None and relay.notes:
-            more["notes"] = relay.notes
+        if relay is not None and (notes := relay.notes):
+            more["notes"] = tuple(map(redactor.text, notes))
         self._session.journal.write_call(
             CallRecord(
                 index=self._running.index,

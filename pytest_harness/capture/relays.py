@@ -11,6 +11,7 @@ from typing import Protocol
 
 from pytest_harness.capture.admission import Stop
 from pytest_harness.capture.dialects.base import Dialect, Reply, Route
+from pytest_harness.capture.dialects.call_ids import CallIds
 from pytest_harness.capture.dialects.chat import Chat, ChatRequest, dump, read_request, request_of
 from pytest_harness.capture.dialects.chat_reply import DONE, StreamReader, chunks_of, event_of, read_whole
 from pytest_harness.capture.dialects.cuts import Span, cut_event, cut_whole
@@ -37,10 +38,14 @@ class Relay(Protocol):
     """What one call needs of its dialect."""
 
     request: ChatRequest
-    notes: tuple[str, ...]
     json_replies: bool
     """Whether replies are written anew, as JSON, instead of passed on with the engine's own content type."""
     stream_type: str
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What was done to request and reply that the bytes alone do not explain, a sentence each."""
+        ...
 
     @property
     def done(self) -> bool:
@@ -89,15 +94,19 @@ def relay_of(dialect: Dialect | Chat, body: bytes, route: Route, *, created: flo
 
 
 class ChatRelay:
-    """Bytes: what the harness did not ask for is cut out, everything else is as it came."""
+    """Bytes: what the harness did not ask for is cut out, tool calls without an id get one, everything else is as it came."""
 
     json_replies = False
     stream_type = "text/event-stream; charset=utf-8"
-    notes: tuple[str, ...] = ()
 
     def __init__(self, request: ChatRequest) -> None:
         self.request = request
         self._reader = StreamReader(request)
+        self._calls = CallIds()
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        return (*self.request.notes, *self._calls.notes)
 
     @property
     def done(self) -> bool:
@@ -108,17 +117,18 @@ class ChatRelay:
         return self._reader.error
 
     def whole(self, body: bytes, known_ids: bytes) -> Outgoing:
-        cut = cut_whole(body, self.request, known_ids)
+        cut = cut_whole(body, self.request, self._calls, known_ids)
         if cut is not None and cut.spans is not None:
             return Outgoing(cut.spans, ids=cut.ids, sampled=cut.sampled)
         parts = read_whole(body, self.request)
-        return Outgoing([dump(parts.document)] if parts.changed else [(0, len(body))], sampled=parts.sampled)
+        changed = self._calls.fill(parts.document, "message") or parts.changed
+        return Outgoing([dump(parts.document)] if changed else [(0, len(body))], sampled=parts.sampled)
 
     def opening(self) -> bytes:
         return b""
 
     def event(self, event: ServerSentEvent) -> Outgoing | None:
-        cut = cut_event(event.raw, self.request)
+        cut = cut_event(event.raw, self.request, self._calls)
         if cut is not None:
             if cut.choices:
                 self._reader.begun = True
@@ -128,12 +138,13 @@ class ChatRelay:
         sampled = self._reader.sampled - before
         if seen is None:
             return Outgoing((), sampled=sampled)
-        changed = seen.changed and seen.document is not None
+        changed = seen.document is not None and (self._calls.fill(seen.document, "delta") or seen.changed)
         span: Span | bytes = event.with_data(dump(seen.document)) if changed else (0, len(event.raw))
         return Outgoing([span], seen.last_words, seen.remark, sampled=sampled)
 
     def as_stream(self, body: bytes) -> tuple[bytes, int]:
         parts = read_whole(body, self.request)
+        self._calls.fill(parts.document, "message")
         chunks = [chunk for chunk in chunks_of(parts.document) if self.request.wants_usage or chunk["choices"]]
         return b"".join(map(event_of, chunks)) + _END, parts.sampled
 

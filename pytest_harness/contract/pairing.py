@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
 
@@ -12,6 +12,7 @@ from pytest_harness.contract.chat_wire import ToolCall, Turn, call_objects, conv
 from pytest_harness.contract.model import Fault, NotExercised, check
 from pytest_harness.contract.tokens import answered
 from pytest_harness.evidence.model import Evidence
+from pytest_harness.evidence.notes import ids_filled_in
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,10 +126,16 @@ def history_keeps_the_arguments(evidence: Evidence) -> Iterator[Fault]:
 
 @check("PAR-007")
 def calls_are_delivered_as_the_engine_wrote_them(evidence: Evidence) -> Iterator[Fault]:
-    """Byte for byte."""
+    """Byte for byte, but for an id that the engine did not give and that a note says was filled in."""
     compared = False
     for turn in answered(evidence):
         made, delivered = turn.engine.calls, turn.harness.calls
+        if filled_in := ids_filled_in(turn.call.notes):
+            own = [
+                replace(call, id=theirs.id) if not theirs.id and call.id in filled_in else call
+                for call, theirs in zip(delivered, made, strict=False)
+            ]
+            delivered = own + delivered[len(own) :]
         compared = compared or bool(made or delivered)
         if made != delivered:
             yield Fault(turn.call.index, _written(made), _written(delivered), f"{line(turn.call)}, delivered.body tool_calls")

@@ -9,6 +9,7 @@ from typing import Any
 from pytest_harness.contract.chat_wire import Turn, first_difference, identical, line, short, turns
 from pytest_harness.contract.model import Fault, NotExercised, check
 from pytest_harness.evidence.model import Call, Evidence
+from pytest_harness.evidence.notes import names_not_passed_on
 
 DISTORTING = (
     "truncate_prompt_tokens",
@@ -176,9 +177,10 @@ def _difference(one: Any, other: Any) -> str:
 
 @check("TOK-009")
 def what_else_the_harness_asked_reaches_the_engine(evidence: Evidence) -> Iterator[Fault]:
-    """Its messages, tools and model, and what would distort the prompt, have checks of their own."""
+    """Its messages, tools and model, and what would distort the prompt, have checks of their own; a field may be left out if noted."""
     for turn in answered(evidence):
-        for name in sorted({*turn.request, *turn.forwarded} - ELSEWHERE):
+        left_out = names_not_passed_on(turn.call.notes) - turn.forwarded.keys()
+        for name in sorted({*turn.request, *turn.forwarded} - ELSEWHERE - left_out):
             sent, forwarded = turn.request.get(name), turn.forwarded.get(name)
             if not identical(sent, forwarded):
                 where = f"{line(turn.call)}, forwarded.body {name}"

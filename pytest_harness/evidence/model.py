@@ -93,7 +93,8 @@ class Call(Record):
     constraints: tuple[str, ...] = ()
     """The fields of the forwarded request that made the sampling another than the model's own, e.g. ``tool_choice``."""
     notes: tuple[str, ...] = ()
-    """What the harness's request says and the engine could not be told, a sentence each, e.g. a tool that only the vendor's server runs."""
+    """What the harness's request says and the engine could not be told, and what was added to its reply, a sentence each, e.g. a tool that
+    only the vendor's server runs; ``evidence.notes`` reads those that the checks need."""
     outcome: Outcome
     error: str | None = None
     delivery: Delivery = "unknown"

@@ -185,12 +185,12 @@ def test_an_error_instead_of_a_whole_reply_is_raised(buffered, engine, make, lat
 
 def test_two_hundred_slow_calls_are_at_the_engine_at_the_same_time(harness, engine, make) -> None:
     gates = [make.Gate() for _ in range(200)]
-    engine.answer = lambda body: make.Answer([gates[body["n_th"]], json.dumps(make.completion()).encode()])
+    engine.answer = lambda body: make.Answer([gates[body["seed"]], json.dumps(make.completion()).encode()])
 
     async def ask_all() -> list[int]:
         limits = httpx.Limits(max_connections=None)
         async with httpx.AsyncClient(base_url=harness.url, headers={"api-key": harness.session.key}, timeout=60, limits=limits) as client:
-            asking = [asyncio.create_task(client.post("/v1/chat/completions", json={"n_th": number})) for number in range(200)]
+            asking = [asyncio.create_task(client.post("/v1/chat/completions", json={"seed": number})) for number in range(200)]
             for gate in gates:
                 assert await asyncio.to_thread(gate.reached.wait, 30)
             for gate in gates:

@@ -84,11 +84,11 @@ ENCODERS = {
 
 @pytest.mark.parametrize("encoding", ENCODERS)
 def test_a_compressed_body_is_read(harness, engine, encoding) -> None:
-    body = ENCODERS[encoding](b'{"messages": [], "note": "\xc3\xa9"}')
+    body = ENCODERS[encoding](b'{"messages": [], "user": "\xc3\xa9"}')
     assert harness.http.post("/v1/chat/completions", content=body, headers={"content-encoding": encoding}).status_code == 200
-    assert engine.requests[0].body["note"] == "é"
+    assert engine.requests[0].body["user"] == "é"
     [call] = harness.session.close()
-    assert call.received.body == '{"messages": [], "note": "é"}'
+    assert call.received.body == '{"messages": [], "user": "é"}'
     assert call.received.headers["content-encoding"] == encoding
 
 

@@ -6,13 +6,17 @@ from dataclasses import replace
 import pytest
 
 from pytest_harness.contract import judge, judge_one
+from pytest_harness.evidence.notes import id_filled_in, not_passed_on
 from pytest_harness.requirements import load_catalogue
 from pytest_harness.saboteurs import apply
 from pytest_harness.saboteurs.surgery import (
     RESULT,
     TRAJECTORY,
+    edit_body,
     edit_delivered,
     edit_file,
+    edit_forwarded,
+    edit_replied,
     edit_request,
     replace_text,
     tool_calls,
@@ -108,6 +112,39 @@ def test_results_that_other_messages_part_from_their_calls_are_strays_and_the_ca
 
 def test_a_last_call_that_is_never_answered_is_nobodys_orphan(healthy):
     assert result(healthy.mini(), "PAR-002") == "passed"
+
+
+def test_a_field_may_be_left_out_only_if_a_note_names_it(healthy):
+    evidence = healthy.mini()
+    call = evidence.calls[0]
+    call = call.model_copy(update={"received": edit_body(call.received, lambda body: body.update(_private=1))})
+    assert result(with_call(evidence, call), "TOK-009") == "failed"
+    noted = call.model_copy(update={"notes": (not_passed_on(["_private"]),)})
+    assert result(with_call(evidence, noted), "TOK-009") == "passed"
+    changed = edit_forwarded(noted, lambda body: body.update(_private=2))
+    assert result(with_call(evidence, changed), "TOK-009") == "failed"
+
+
+def test_an_id_that_the_engine_did_not_give_may_be_filled_in_if_a_note_names_it(healthy):
+    evidence = healthy.mini()
+    turn = next(call for call in evidence.calls if "tool_calls" in call.delivered.body)
+
+    def forget(parts):
+        for made in tool_calls(parts):
+            made["id"] = None
+
+    own = json.loads(turn.delivered.body)["choices"][0]["message"]["tool_calls"][0]["id"]
+    filled = edit_replied(turn, forget)
+    assert result(with_call(evidence, filled), "PAR-007") == "failed"
+    noted = filled.model_copy(update={"notes": (id_filled_in(own, call=0),)})
+    assert result(with_call(evidence, noted), "PAR-007") == "passed"
+    renamed = turn.model_copy(update={"notes": noted.notes, "replied": edit_replied(turn, rename).replied})
+    assert result(with_call(evidence, renamed), "PAR-007") == "failed"
+
+
+def rename(parts):
+    for made in tool_calls(parts):
+        made["id"] = "call_of_the_engine"
 
 
 def test_arguments_that_are_no_json_must_come_back_as_they_were(healthy):

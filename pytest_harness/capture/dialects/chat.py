@@ -19,6 +19,7 @@ truncate_prompt_tokens     refused: part of the prompt would vanish unseen
 prompt_logprobs            refused: it turns prefix caching off, and no harness needs it
 chat_template_kwargs       passed on (harnesses switch thinking with it, and the prompt ids show what came of it), unless one
                            of the fields above hides in it
+any that no engine knows   left out, and noted on the call (``chat_fields`` lists the known ones): harnesses put ids of their own there
 ========================== =============================================================================================
 
 Long values are neither parsed nor written anew: the request is read as a mapping of names to raw JSON.
@@ -34,8 +35,10 @@ from typing import Any
 import msgspec
 
 from pytest_harness.capture.dialects.base import RefusalError, Route
+from pytest_harness.capture.dialects.chat_fields import KNOWN
 from pytest_harness.capture.recipes import Recipe, of_pieces
 from pytest_harness.evidence import Dialect as DialectName
+from pytest_harness.evidence.notes import not_passed_on
 
 _HARMLESS: Mapping[str, tuple[object, ...]] = {
     "chat_template": (None,),
@@ -64,10 +67,14 @@ class Forwarded:
 
 
 class ChatRequest:
-    """A request as chat completions say it. ``values`` are its fields but for messages and tools."""
+    """A request as chat completions say it. ``values`` are its fields but for messages and tools; ``unknown`` ones are not passed on."""
 
-    def __init__(self, fields: Mapping[str, msgspec.Raw | bytes], values: Mapping[str, Any], source: bytes | None) -> None:
+    def __init__(
+        self, fields: Mapping[str, msgspec.Raw | bytes], values: Mapping[str, Any], source: bytes | None, unknown: tuple[str, ...] = ()
+    ) -> None:
         self.values = values
+        self.notes: tuple[str, ...] = (not_passed_on(unknown),) if unknown else ()
+        self._unknown = unknown
         self._fields = fields
         self._source = source
         self.streamed = _is_true(values.get("stream"))
@@ -92,10 +99,10 @@ class ChatRequest:
         }
         if not self.wants_logprobs:
             wanted["return_tokens_as_token_ids"] = True
-        dropped: tuple[str, ...] = ()
+        dropped = self._unknown
         if self.streamed and buffered:
             wanted["stream"] = False
-            dropped = ("stream_options",)
+            dropped += ("stream_options",)
         elif self.streamed:
             options = dict(self._options)
             if not self.wants_usage:
@@ -135,9 +142,11 @@ def read_request(body: bytes) -> ChatRequest:
         fields: Mapping[str, msgspec.Raw | bytes] = _FIELDS.decode(body)
         if not body.isascii():
             body.decode("utf-8")
-        request = ChatRequest(fields, {name: _VALUE.decode(raw) for name, raw in fields.items() if name not in _LONG}, body)
+        values = {name: _VALUE.decode(raw) for name, raw in fields.items() if name not in _LONG}
+        request = ChatRequest(fields, values, body, _unknown(fields))
     except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):  # also what only Python's reader takes: NaN, lone surrogates
-        request = request_of(_object(body))
+        document = _object(body)
+        request = request_of(document, _unknown(document))
     _refuse_distortion(request.values, "")
     kwargs = request.values.get("chat_template_kwargs")
     if isinstance(kwargs, dict):
@@ -145,10 +154,10 @@ def read_request(body: bytes) -> ChatRequest:
     return request
 
 
-def request_of(document: Mapping[str, Any]) -> ChatRequest:
-    """A request that another dialect has put into the words of chat completions."""
+def request_of(document: Mapping[str, Any], unknown: tuple[str, ...] = ()) -> ChatRequest:
+    """A request as a document, such as another dialect makes when it puts its own into the words of chat completions."""
     fields = {name: dump(value) for name, value in document.items()}
-    return ChatRequest(fields, {name: value for name, value in document.items() if name not in _LONG}, None)
+    return ChatRequest(fields, {name: value for name, value in document.items() if name not in _LONG}, None, unknown)
 
 
 class Chat:
@@ -204,6 +213,10 @@ def _object(body: bytes) -> dict[str, Any]:
     if not isinstance(document, dict):
         raise RefusalError(f"the request's body is a JSON {type(document).__name__}; send one JSON object")
     return document
+
+
+def _unknown(fields: Mapping[str, object]) -> tuple[str, ...]:
+    return () if KNOWN.issuperset(fields) else tuple(name for name in fields if name not in KNOWN)
 
 
 def _refuse_distortion(fields: Mapping[str, Any], where: str) -> None:

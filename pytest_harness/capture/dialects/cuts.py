@@ -1,5 +1,7 @@
 """Cuts what the harness did not ask for out of the engine's reply without parsing ids, and without writing the reply anew.
 
+Where the engine gave a tool call no id, one is put in, and nothing else is touched.
+
 Only replies of the usual form are cut: one choice, each field once. Anything else is None, and ``chat_reply`` does it in full; both give
 documents that are equal.
 
@@ -10,10 +12,12 @@ key occurs again, this was not the usual form. The ids themselves are only looke
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import msgspec
 
+from pytest_harness.capture.dialects.call_ids import CallIds, Fragment
 from pytest_harness.capture.dialects.chat_reply import Wishes
 from pytest_harness.capture.recipes import common_prefix
 
@@ -22,12 +26,17 @@ _NAME = b'"prompt_token_ids"'
 _ID_CHARACTERS = b"0123456789, []"
 _NONE = (b"", b"null")
 _EMPTY_DELTA = (b"", b"null", b"{}")
+_NO_ID = (*_NONE, b'""')
+_TOOL_CALLS = b'"tool_calls"'
 _RAW = msgspec.Raw()
 
 Span = tuple[int, int]
+_Gap = tuple[Span, bytes, bytes]
+"""Where something is to be put in, and what goes before and after it."""
 
 
 class _Choice(msgspec.Struct):
+    index: msgspec.Raw = _RAW
     message: msgspec.Raw = _RAW
     delta: msgspec.Raw = _RAW
     finish_reason: msgspec.Raw = _RAW
@@ -44,7 +53,24 @@ class _Document(msgspec.Struct):
     prompt_logprobs: msgspec.Raw = _RAW
 
 
+class _ToolCall(msgspec.Struct):
+    index: msgspec.Raw = _RAW
+    id: msgspec.Raw = _RAW
+
+
+class _Said(msgspec.Struct):
+    tool_calls: list[_ToolCall] | None = None
+
+
+class _RawCalls(msgspec.Struct):
+    tool_calls: msgspec.Raw = _RAW
+
+
 _DECODER = msgspec.json.Decoder(_Document)
+_SAID = msgspec.json.Decoder(_Said)
+_RAW_CALLS = msgspec.json.Decoder(_RawCalls)
+_LIST = msgspec.json.Decoder(list[msgspec.Raw])
+_TOOL_CALL = msgspec.json.Decoder(_ToolCall)
 
 
 @dataclass(slots=True)
@@ -59,18 +85,22 @@ class Cut:
     choices: bool = False
 
 
-def cut_whole(data: bytes, wishes: Wishes, known_ids: bytes = b"") -> Cut | None:
-    """A whole reply. ``known_ids`` are ids that were looked at before, with which those of this prompt probably begin."""
+def cut_whole(data: bytes, wishes: Wishes, calls: CallIds, known_ids: bytes = b"") -> Cut | None:
+    """A whole reply; ``calls`` has taken it in unless this is None.
+
+    ``known_ids`` are ids that were looked at before, with which those of this prompt probably begin.
+    """
     look = _look(data, (0, len(data)), (0, len(data)), known_ids)
     if look is None or len(look.document.choices) != 1:
         return None
-    if bytes(look.document.choices[0].message)[:1] != b"{":
+    message = bytes(look.document.choices[0].message)
+    if message[:1] != b"{":
         return None
-    return look.cut(wishes)
+    return look.cut(wishes, message, calls, whole=True)
 
 
-def cut_event(data: bytes, wishes: Wishes) -> Cut | None:  # noqa: PLR0911  each is a reason to go the plain way
-    """One event of a stream, with the blank line that ends it."""
+def cut_event(data: bytes, wishes: Wishes, calls: CallIds) -> Cut | None:  # noqa: PLR0911  each is a reason to go the plain way
+    """One event of a stream, with the blank line that ends it; ``calls`` has taken it in unless this is None."""
     size = len(data)
     if not (data.startswith(b"data: {") and data.endswith(b"}\n\n")) or data.find(b"\n") != size - 2 or b"\r" in data:
         return None
@@ -84,7 +114,7 @@ def cut_event(data: bytes, wishes: Wishes) -> Cut | None:  # noqa: PLR0911  each
     if not document.choices:
         if has_usage and not wishes.wants_usage:
             return Cut(None)
-        cut = look.cut(wishes)
+        cut = look.cut(wishes, b"", calls)
         if cut is not None:
             cut.last_words = True
         return cut
@@ -95,7 +125,7 @@ def cut_event(data: bytes, wishes: Wishes) -> Cut | None:  # noqa: PLR0911  each
     if delta not in _NONE and not delta.startswith(b"{"):
         return None
     unfinished = bytes(choice.finish_reason) in _NONE
-    cut = look.cut(wishes)
+    cut = look.cut(wishes, delta, calls)
     if cut is None:
         return None
     cut.choices, cut.last_words = True, not unfinished
@@ -118,8 +148,8 @@ class _Look:
     key: int
     """Where the key of the ids begins in ``slim``."""
 
-    def cut(self, wishes: Wishes) -> Cut | None:  # noqa: PLR0911
-        """What is left without the cuts; None if the usual way does not do."""
+    def cut(self, wishes: Wishes, said: bytes, calls: CallIds, *, whole: bool = False) -> Cut | None:  # noqa: PLR0911
+        """What is left without the cuts; None if the usual way does not do. ``said`` is the message or delta of the one choice."""
         document, slim = self.document, self.slim
         if bytes(document.prompt_logprobs) not in _NONE:
             return None
@@ -151,7 +181,54 @@ class _Look:
             if span is None:
                 return None
             holes.append((*span, b""))
+        if _TOOL_CALLS in said:
+            filled = self._filled(said, calls, whole=whole)
+            if filled is None:
+                return None
+            holes += filled
         return Cut(self._spans(sorted(holes)), self.ids, sampled)
+
+    def _filled(self, said: bytes, calls: CallIds, *, whole: bool) -> list[tuple[int, int, bytes]] | None:
+        """The ids to put in; ``calls`` takes the fragments in unless this is None."""
+        try:
+            found = _SAID.decode(said).tool_calls or []
+            choice = 0 if whole else _index(self.document.choices[0].index, 0)
+            fragments = [
+                Fragment(place if whole else _index(call.index, place), bytes(call.id) not in _NO_ID) for place, call in enumerate(found)
+            ]
+            lacking = calls.lacking(choice, fragments)
+            gaps = self._gaps(said, lacking, whole=whole) if lacking else []
+        except (msgspec.DecodeError, ValueError):
+            return None
+        if gaps is None:
+            return None
+        given = calls.begin(choice, fragments)
+        return [
+            (*span, b'%s"%s"%s' % (before, given[place].encode(), after))
+            for place, (span, before, after) in zip(lacking, gaps, strict=True)
+        ]
+
+    def _gaps(self, said: bytes, lacking: list[int], *, whole: bool) -> list[_Gap] | None:
+        """Where in ``slim`` the ids of the calls at these places belong; None where that is not plain to see."""
+        outer, part = (b'"message":', "message") if whole else (b'"delta":', "delta")
+        listed = bytes(_RAW_CALLS.decode(said).tool_calls)
+        start = _sure_place(self.slim, outer, said, lambda text: getattr(_DECODER.decode(text).choices[0], part))
+        inner = _sure_place(said, _TOOL_CALLS + b":", listed, lambda text: _RAW_CALLS.decode(text).tool_calls)
+        if start is None or inner is None:
+            return None
+        at = start + inner
+        gaps: list[_Gap] = []
+        for place, raw in enumerate(_LIST.decode(listed)):
+            call = bytes(raw)
+            at = self.slim.index(call, at)
+            if place in lacking:
+                gap = _gap(call)
+                if gap is None:
+                    return None
+                (begin, end), before, after = gap
+                gaps.append(((begin + at, end + at), before, after))
+            at += len(call)
+        return gaps
 
     def _spans(self, holes: list[tuple[int, int, bytes]]) -> list[Span | bytes]:
         """What is left between the holes, in the reply's own places."""
@@ -174,7 +251,7 @@ class _Look:
         return spans
 
 
-def _look(data: bytes, bounds: Span, inner: Span, known_ids: bytes = b"") -> _Look | None:
+def _look(data: bytes, bounds: Span, inner: Span, known_ids: bytes = b"") -> _Look | None:  # noqa: PLR0911
     """Look at the JSON in the inner part of the data."""
     start, stop = inner
     key = data.find(_KEY, start)
@@ -195,6 +272,8 @@ def _look(data: bytes, bounds: Span, inner: Span, known_ids: bytes = b"") -> _Lo
             slim = data[start:begin] + b"0" + data[end:stop]
             if slim.find(_NAME, begin - start) >= 0:
                 return None
+        elif data.find(_NAME, begin, stop) >= 0:
+            return None  # the ids may stand behind a namesake that is none
     try:
         document = _DECODER.decode(slim)
         if not slim.isascii():
@@ -213,6 +292,29 @@ def _place(slim: bytes, key: bytes, value: bytes) -> Span | None:
         if begin >= 0:
             return None if slim.find(pattern, begin + 1) >= 0 else (begin, begin + len(pattern))
     return None
+
+
+def _gap(call: bytes) -> _Gap | None:
+    """Where in a tool call without an id it belongs; None where that is not plain to see."""
+    value = bytes(_TOOL_CALL.decode(call).id)
+    if not value:
+        return (1, 1), b'"id":', b"" if call[1:].lstrip().startswith(b"}") else b","
+    begin = _sure_place(call, b'"id":', value, lambda text: _TOOL_CALL.decode(text).id)
+    return None if begin is None else ((begin, begin + len(value)), b"", b"")
+
+
+def _sure_place(text: bytes, key: bytes, value: bytes, read: Callable[[bytes], msgspec.Raw]) -> int | None:
+    """Where the value of this key begins, if what is read there really is what stands there, and not the same words somewhere inside."""
+    at = _place(text, key, value)
+    if at is None:
+        return None
+    begin = at[1] - len(value)
+    return begin if bytes(read(text[:begin] + b"0" + text[at[1] :])) == b"0" else None
+
+
+def _index(raw: msgspec.Raw, otherwise: int) -> int:
+    text = bytes(raw)
+    return int(text) if text.removeprefix(b"-").isdigit() else otherwise
 
 
 def _with_comma(slim: bytes, begin: int, end: int) -> Span | None:
