@@ -33,7 +33,7 @@ def seam(install: Install) -> Seam:
         streams=True,
         scenarios=("edit_file",),
         install=install,
-        agent=AgentTable(command="mine"),
+        agent=AgentTable(command="mine {instruction}"),
     )
 
 
