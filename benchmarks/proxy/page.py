@@ -8,6 +8,9 @@ from typing import Any
 
 Figures = Mapping[str, Any]
 
+BUFFERED_MS = 100
+"""A first byte later than this came with the last one: a paced stream takes 204 ms."""
+
 PAGE = """\
 # What the proxy costs
 
@@ -16,6 +19,8 @@ client and engine the other; capture, authentication and validation are on. All 
 and without think time, so ratios to *direct* are the worst case. What the workloads are stands in `benchmarks/proxy/workload.py`.
 
 {table}
+
+A must that is missed is explained by the profile in [decisions.md](decisions.md), "Where the proxy's time goes".
 
 {levels}
 """
@@ -37,8 +42,8 @@ def _table(results: Mapping[str, Figures]) -> str:
         ("added latency p50, c=1, ms", "<= 0.40", "<= 0.25", lambda r: r["whole"][0]["p50"] - direct["whole"][0]["p50"], "{:.3f}"),
         ("requests per second per core, c=64", ">= 4,000", ">= 7,000", lambda r: 1000 / r["whole"][2]["cpu"], "{:,.0f}"),
         ("p99 / p50, c=64", "<= 4", "<= 2", lambda r: r["whole"][2]["p99"] / r["whole"][2]["p50"], "{:.1f}"),
-        ("first byte of a paced stream, p50, ms", "<= 1.0", "<= 0.6", lambda r: r["paced"]["first_byte_p50"], "{:.2f}"),
-        ("CPU per streamed token, µs", "<= 60", "<= 40", lambda r: r["paced"]["cpu"] * 1000 / 50, "{:.1f}"),
+        ("first byte of a paced stream after the engine's, p50, ms", "<= 1.0", "<= 0.6", lambda r: _first_byte(r, direct), "{:.2f}"),
+        ("CPU per streamed token, µs", "<= 60", "<= 40", lambda r: _token_cpu(r, direct), "{:.1f}"),
         ("growth per 1,000 prompt ids, ms", "<= 0.025", "<= 0.010", lambda r: _slope(r, direct), "{:.4f}"),
         ("journal of a 50-turn session, MB", "<= 2", "<= 0.9", lambda r: r["journal_mb"], "{:.2f}"),
         ("memory of a live 50-turn session, MB", "<= 1", "<= 0.4", lambda r: r["session_mb"], "{:.2f}"),
@@ -60,6 +65,16 @@ def _cell(result: Figures, value: Callable[[Figures], float | None], form: str) 
         return f"failed: {result['error'][:60]}"
     number = value(result)
     return "-" if number is None else form.format(number)
+
+
+def _first_byte(result: Figures, direct: Figures) -> float:
+    first: float = result["paced"]["first_byte_p50"] - direct["paced"]["first_byte_p50"]
+    return first
+
+
+def _token_cpu(result: Figures, direct: Figures) -> float | None:
+    """In µs; None for a subject that gives the whole stream at once."""
+    return None if _first_byte(result, direct) > BUFFERED_MS else result["paced"]["cpu"] * 1000 / 50
 
 
 def _slope(result: Figures, direct: Figures) -> float:
