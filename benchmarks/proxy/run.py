@@ -220,15 +220,20 @@ def main(
         raise SystemExit("two cores are needed: one for the subject, one for client and engine")
     names = ["direct", *[name for name in subject or ["ours", "openenv", "litellm"] if name != "direct"]]
     results = uvloop.run(run(names, seconds, console))
-    document = {
+    figures = {
         "measured_at": datetime.now(UTC).isoformat(timespec="minutes"),
         "machine": f"{os.cpu_count()} cores, Linux {platform.release()}, Python {platform.python_version()}",
         "tokens_a_stream": SAMPLED,
         "results": [asdict(result) for result in results],
     }
     out.parent.mkdir(parents=True, exist_ok=True)
-    out.write_text(json.dumps(document, indent=1) + "\n")
-    console.print(write_page(document, Path("docs/performance.md") if page else None), markup=False, highlight=False, soft_wrap=True)
+    out.write_text(json.dumps(figures, indent=1) + "\n")
+    console.print(
+        write_page(json.loads(out.read_text()), Path("docs/performance.md") if page else None),
+        markup=False,
+        highlight=False,
+        soft_wrap=True,
+    )
 
 
 if __name__ == "__main__":
