@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
@@ -25,3 +27,14 @@ def run_pytest() -> Run:
         return subprocess.run(command, cwd=folder, env=clean | (env or {}), capture_output=True, text=True, check=False)
 
     return run
+
+
+@pytest.fixture(scope="session")
+def healthy() -> ModuleType:
+    """Evidence in which nothing is wrong, made by ``tests/contract/healthy.py``."""
+    spec = importlib.util.spec_from_file_location("healthy", Path(__file__).parent / "contract" / "healthy.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
