@@ -15,6 +15,7 @@ from rich.table import Table
 
 from pytest_harness import __version__
 from pytest_harness.evidence import EvidenceError, find_evidence, read_evidence
+from pytest_harness.places import EVIDENCE_DIR, REPLAY_DIR
 from pytest_harness.provision import ProvisionError
 from pytest_harness.requirements import RequirementsError, catalogue_versions, load_catalogue
 from pytest_harness.scenarios import ScenarioError, ScenarioTable
@@ -96,9 +97,9 @@ def info(
 
 @app.command()
 def judge(
-    evidence: Annotated[Path, typer.Argument(help="A folder that holds evidence, such as .harness/evidence.")],
+    evidence: Annotated[Path, typer.Argument(help=f"A folder that holds evidence, such as {EVIDENCE_DIR}.")],
     requirements: Annotated[str | None, typer.Option(metavar="VERSION", help="The requirement set; the newest by default.")] = None,
-    report_dir: Annotated[Path, typer.Option(metavar="DIR", help="Where the report is written.")] = Path(".harness/report"),
+    report_dir: Annotated[Path, typer.Option(metavar="DIR", help="Where the report is written.")] = REPLAY_DIR,
 ) -> None:
     """Judge stored evidence again, without pytest: findings, matrix, report. Exit code 1 if something speaks against a seam."""
     from pytest_harness.reports.build import build_report, shown  # noqa: PLC0415

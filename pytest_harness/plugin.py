@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-EVIDENCE_DIR = Path(".harness/evidence")
+from pytest_harness.places import EVIDENCE_DIR, REPLAY_DIR, REPORT_DIR
+
 SUBJECTS = ("--harness", "--replay", "--proxy")
 
 
@@ -48,7 +49,7 @@ def pytest_addoption(parser: pytest.Parser, pluginmanager: pytest.PytestPluginMa
     option("seams", "DIR", "a folder with seam rows of your own", repeat=True, parse=Path)
     option("scenarios", "DIR", "a folder with scenarios of your own", repeat=True, parse=Path)
     option("evidence-dir", "DIR", f"where evidence is kept (default: {EVIDENCE_DIR})", default=EVIDENCE_DIR, parse=Path)
-    option("report-dir", "DIR", "where the report is written (default: .harness/report, for a replay .harness/replay)", parse=Path)
+    option("report-dir", "DIR", f"where the report is written (default: {REPORT_DIR}, for a replay {REPLAY_DIR})", parse=Path)
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import difflib
 import sys
-import tomllib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
@@ -21,6 +20,7 @@ from pydantic import Field, ValidationError
 
 from pytest_harness.evidence.model import Dialect, Record, SeamFacts, TrajectoryFormat
 from pytest_harness.resources import resource
+from pytest_harness.textfile import TextFileError, read_toml
 
 Level = Literal["MUST", "SHOULD"]
 Subject = Literal["seam", "engine", "proxy", "sandbox", "runtime"]
@@ -147,9 +147,9 @@ def load_catalogue(version: str | None = None, subject: Subject = "seam") -> Cat
 def read_catalogue(path: Path) -> Catalogue:
     """Read the set in one TOML file, an array of tables ``[[requirement]]``. Raises RequirementsError."""
     try:
-        document = tomllib.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise RequirementsError(f"{path} cannot be read as TOML ({error}); restore it from the release") from None
+        document = read_toml(path)
+    except TextFileError as error:
+        raise RequirementsError(f"{error}; restore it from the release") from None
     entries = document.get("requirement")
     if set(document) != {"requirement"} or not isinstance(entries, list) or not entries:
         raise RequirementsError(f"{path} must hold an array of tables [[requirement]] and nothing else")

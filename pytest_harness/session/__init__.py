@@ -23,10 +23,8 @@ from pytest_harness.session.outcome import category_of
 from pytest_harness.session.plan import Attempt, plan_of
 from pytest_harness.session.prepare import Unready, prepare
 from pytest_harness.session.progress import Progress
+from pytest_harness.session.rendering import write_section
 from pytest_harness.session.reporting import report_of
-
-PLAIN_WIDTH = 140
-"""Columns of the matrix where the output is no terminal."""
 
 
 class ConformanceSession:
@@ -136,11 +134,11 @@ class ConformanceSession:
             return
         from pytest_harness.reports.terminal import print_matrix, print_remarks  # noqa: PLC0415 (workers print nothing)
 
-        writer = self.config.get_terminal_writer()
-        console = Console(force_terminal=writer.hasmarkup, width=writer.fullwidth if writer.hasmarkup else PLAIN_WIDTH)
-        with console.capture() as captured:
-            print_remarks(self.report, console)
-            print_matrix(self.report, console)
-        terminalreporter.section("harness conformance")
-        writer.write("".join(f"{line.rstrip()}\n" for line in captured.get().splitlines()))
+        report = self.report
+
+        def print_all(console: Console) -> None:
+            print_remarks(report, console)
+            print_matrix(report, console)
+
+        write_section(self.config, terminalreporter, "harness conformance", print_all)
         terminalreporter.write_line(f"report: {shown(self.report_path)}")

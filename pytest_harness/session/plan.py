@@ -13,6 +13,7 @@ import pytest
 
 from pytest_harness import saboteurs
 from pytest_harness.evidence import Evidence, EvidenceError, SeamFacts, find_evidence, read_evidence
+from pytest_harness.places import EVIDENCE_DIR, REPLAY_DIR, REPORT_DIR
 from pytest_harness.requirements import Catalogue, Requirement, RequirementsError, load_catalogue
 from pytest_harness.rollouts.pool import RolloutPool
 from pytest_harness.rollouts.spec import RolloutSpec
@@ -23,11 +24,6 @@ SANDBOXES = ("local",)
 ENGINES = ("scripted",)
 
 MOST_ATTEMPTS = 1000
-
-EVIDENCE_DIR = Path(".harness/evidence")
-REPORT_DIR = Path(".harness/report")
-REPLAY_DIR = Path(".harness/replay")
-"""A replay, perhaps of one attempt, must not overwrite the report of the run whose evidence it reads."""
 
 
 @dataclass(frozen=True)
@@ -104,7 +100,7 @@ def _sabotage(config: pytest.Config) -> str | None:
 
 def _stored(config: pytest.Config, root: Path) -> tuple[Attempt, ...]:
     if not root.is_dir():
-        raise pytest.UsageError(f"--replay {root}: there is no such folder; name one that holds evidence, such as .harness/evidence")
+        raise pytest.UsageError(f"--replay {root}: there is no such folder; name one that holds evidence, such as {EVIDENCE_DIR}")
     wanted = {name: config.getoption(f"harness_{name}") for name in ("harness", "sandbox", "scenario")}
     attempts: dict[str, Attempt] = {}
     for folder in find_evidence(root):

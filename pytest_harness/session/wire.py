@@ -14,15 +14,15 @@ from contextlib import contextmanager
 from typing import Any
 
 import pytest
-from rich.console import Console
 
 from pytest_harness import __version__
+from pytest_harness.places import REPORT_DIR
 from pytest_harness.reports.build import shown
 from pytest_harness.requirements import Catalogue, Requirement, RequirementsError, load_catalogue
 from pytest_harness.resources import resource
 from pytest_harness.session import wire_fixtures
 from pytest_harness.session.outcome import CATEGORIES, SHOULD_NOT_MET
-from pytest_harness.session.plan import REPORT_DIR
+from pytest_harness.session.rendering import write_section
 from pytest_harness.session.wire_marks import REQUIREMENT
 from pytest_harness.wire.adapter import AdapterError, ProxyAdapter, load_adapter
 from pytest_harness.wire.outcome import Broken, NotExercised
@@ -31,7 +31,6 @@ from pytest_harness.wire.subject import Case, Subject
 
 LIMIT_SEC = 90
 """How long one test may take; every wait inside is shorter, so only a proxy that dribbles meets it."""
-PLAIN_WIDTH = 140
 
 
 class WireSession:
@@ -136,12 +135,8 @@ class WireSession:
         """The matrix, the findings in a line each, and where the report lies."""
         if self.report is None:
             return
-        writer = self.config.get_terminal_writer()
-        console = Console(force_terminal=writer.hasmarkup, width=writer.fullwidth if writer.hasmarkup else PLAIN_WIDTH)
-        with console.capture() as captured:
-            print_report(self.report, console)
-        terminalreporter.section("wire conformance")
-        writer.write("".join(f"{line.rstrip()}\n" for line in captured.get().splitlines()))
+        report = self.report
+        write_section(self.config, terminalreporter, "wire conformance", lambda console: print_report(report, console))
         terminalreporter.write_line(f"report: {shown(self.report_path)}")
 
 

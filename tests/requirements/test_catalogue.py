@@ -107,7 +107,7 @@ def test_a_set_is_read_from_its_file(tmp_path):
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
-        ("[[requirement", "cannot be read as TOML"),
+        ("[[requirement", "is not TOML"),
         ("", r"must hold an array of tables [[requirement]] and nothing else"),
         (ENTRY + "[other]\n", r"must hold an array of tables [[requirement]] and nothing else"),
         (ENTRY + ENTRY, "TOK-001 stands there twice"),

@@ -1,0 +1,8 @@
+"""Where a run leaves its things, below the folder in which it is started, unless it is told otherwise."""
+
+from pathlib import Path
+
+EVIDENCE_DIR = Path(".harness/evidence")
+REPORT_DIR = Path(".harness/report")
+REPLAY_DIR = Path(".harness/replay")
+"""What judges stored evidence, perhaps of one attempt, must not overwrite the report of the run that made it."""
