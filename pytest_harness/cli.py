@@ -17,7 +17,7 @@ from pytest_harness import __version__
 from pytest_harness.evidence import EvidenceError, find_evidence, read_evidence
 from pytest_harness.places import EVIDENCE_DIR, REPLAY_DIR
 from pytest_harness.provision import ProvisionError
-from pytest_harness.requirements import RequirementsError, catalogue_versions, load_catalogue
+from pytest_harness.requirements import RequirementsError, catalogue_versions, load_catalogue, read_set
 from pytest_harness.scenarios import ScenarioError, ScenarioTable
 from pytest_harness.seams import SeamError, SeamTable
 from pytest_harness.seams.template import new_seam_text
@@ -91,7 +91,7 @@ def info(
         rows.add_row(name, table_of_scenarios[name].title)
     console.print(rows)
     for version in catalogue_versions():
-        console.print(f"requirement set {version}: {len(load_catalogue(version))} requirements", highlight=False)
+        console.print(f"requirement set {version}: {len(read_set(version))} requirements", highlight=False)
     console.print(f"saboteurs: {', '.join(saboteurs.names())}", highlight=False)
 
 

@@ -76,7 +76,7 @@ class SeamVerdict:
     """Empty for ``validated``; for ``untested`` what is missing."""
     requirements: tuple[RequirementVerdict, ...]
     required: int
-    """The number of MUSTs that apply."""
+    """The number of MUSTs that apply, drafts not counted."""
     ran: int
     """How many of these were exercised at least once."""
     rollouts: tuple[Rollout, ...]
@@ -103,9 +103,11 @@ class SeamVerdict:
 
     @property
     def families(self) -> dict[str, dict[Standing, int]]:
-        """For each family of which a requirement applies, how many of them stand how."""
+        """For each family of which a requirement applies, how many of them stand how; drafts are not counted."""
         standings: defaultdict[str, Counter[Standing]] = defaultdict(Counter)
         for verdict in self.requirements:
+            if verdict.requirement.draft:
+                continue
             standings[verdict.requirement.family][verdict.standing] += 1
         return {family: dict(standings[family]) for family in FAMILIES if family in standings}
 
@@ -130,7 +132,7 @@ def seam_verdict(rollouts: Iterable[Rollout], catalogue: Catalogue) -> SeamVerdi
     valid = [rollout for rollout in group if rollout.validity.valid]
     applicable = {requirement.id for rollout in group for requirement in catalogue.applicable(rollout.evidence.manifest.seam)}
     requirements = tuple(_requirement(requirement, valid) for requirement in catalogue if requirement.id in applicable)
-    musts = [verdict for verdict in requirements if verdict.requirement.level == "MUST"]
+    musts = [verdict for verdict in requirements if verdict.requirement.binding]
     stale = _stale(valid, requirements)
     status, why = _status(group, valid, requirements, stale)
     rewards = [rollout.graded for rollout in group if rollout.graded is not None]
@@ -181,7 +183,7 @@ def _standing(cells: list[set[str]]) -> Standing:
 
 def _stale(valid: list[Rollout], requirements: tuple[RequirementVerdict, ...]) -> tuple[Deviation, ...]:
     """The deviations in range whose requirement was exercised and never broken."""
-    passed = {verdict.requirement.id for verdict in requirements if verdict.standing == "passed"}
+    passed = {verdict.requirement.id for verdict in requirements if verdict.standing == "passed" and not verdict.requirement.draft}
     in_range = dict.fromkeys(deviation for rollout in valid for deviation in deviations_in_range(rollout.evidence.manifest))
     return tuple(deviation for deviation in in_range if deviation.requirement in passed)
 
@@ -191,12 +193,12 @@ def _status(
 ) -> tuple[Status, str]:
     if not valid:
         return "blocked", "; ".join(dict.fromkeys(f"{rollout.validity.blame}: {rollout.validity.reason}" for rollout in group))
-    musts = [verdict for verdict in requirements if verdict.requirement.level == "MUST"]
+    musts = [verdict for verdict in requirements if verdict.requirement.binding]
     if broken := _named(musts, "failed"):
         return "unsupported", broken
     if broken := _named(musts, "unstable"):
         return "unstable", broken
-    errors = [verdict.requirement.id for verdict in requirements if verdict.standing == "error"]
+    errors = [verdict.requirement.id for verdict in requirements if verdict.standing == "error" and not verdict.requirement.draft]
     if errors:
         return "blocked", f"ourselves: the checks of {', '.join(errors)} broke"
     if stale:

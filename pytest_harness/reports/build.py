@@ -100,6 +100,7 @@ def _requirement(verdict: RequirementVerdict, rollouts: tuple[Rollout, ...], con
         id=requirement.id,
         title=requirement.title,
         level=requirement.level,
+        draft=requirement.draft,
         statement=requirement.statement,
         why=requirement.why,
         standing=verdict.standing,

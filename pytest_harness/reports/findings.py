@@ -22,6 +22,7 @@ def write_findings(folder: Path, rollout: Rollout, requirement_set: str) -> Path
             {
                 "requirement": judgement.requirement.id,
                 "level": judgement.requirement.level,
+                "draft": judgement.requirement.draft,
                 "result": judgement.result,
                 "reason": judgement.reason,
                 "findings": [asdict(finding) for finding in judgement.findings],

@@ -38,6 +38,8 @@ class ReportedRequirement(Part):
     id: str
     title: str
     level: Level
+    draft: bool
+    """Whether it is shown without being scored: part of no verdict, no count and no exit code."""
     statement: str
     why: str
     standing: Standing

@@ -32,13 +32,15 @@ def print_matrix(report: Report, console: Console) -> None:
     if any("deviation" in standings for seam in report.seams for standings in seam.families.values()):
         _line(console, "d: broken by a known deviation, a fault of a named version of something else", "dim")
     if any(
-        requirement.standing == "failed" and requirement.level == "SHOULD" for seam in report.seams for requirement in seam.requirements
+        requirement.standing == "failed" and requirement.level == "SHOULD" and not requirement.draft
+        for seam in report.seams
+        for requirement in seam.requirements
     ):
         _line(console, "w: a SHOULD that is not met; it speaks against no verdict", "dim")
     for seam in report.seams:
         verdict = f"{seam.status}: {seam.why}" if seam.why else seam.status
         _line(console, f"{seam.name}: {_rollouts(seam)}; {verdict}")
-        open_musts = [each for each in seam.requirements if each.level == "MUST" and each.standing in ("not_exercised", "unverifiable")]
+        open_musts = [each for each in seam.requirements if _binding(each) and each.standing in ("not_exercised", "unverifiable")]
         for requirement in open_musts:
             if requirement.results:
                 _line(console, f"  did not run: {requirement.id} {requirement.title}: {'; '.join(requirement.reasons)}", "dim")
@@ -54,27 +56,32 @@ def print_findings(report: Report, console: Console) -> None:
             if not attempt.valid:
                 _line(console, f"{attempt.name} counts for nothing; to blame: {attempt.blame}: {attempt.reason}", "magenta")
         for requirement in seam.requirements:
-            if requirement.standing in FAILING and requirement.level == "MUST":
+            if requirement.standing in FAILING and _binding(requirement):
                 _findings(console, requirement, "red", len(requirement.findings))
 
 
 def print_remarks(report: Report, console: Console) -> None:
-    """Print what was found and speaks against no verdict: SHOULDs that are not met, and known deviations."""
+    """Print what was found and speaks against no verdict: SHOULDs and drafts that are not met, and known deviations."""
     for seam in report.seams:
         for requirement in seam.requirements:
-            if requirement.standing in FAILING and requirement.level == "SHOULD":
+            if requirement.standing in FAILING and not _binding(requirement):
                 _findings(console, requirement, "yellow", 1, f"{seam.name}: ")
             elif requirement.standing == "deviation":
                 _line(console, f"{seam.name}: {requirement.id} {requirement.title}: {'; '.join(requirement.reasons)}", "yellow")
 
 
 def _findings(console: Console, requirement: ReportedRequirement, style: str, most: int, prefix: str = "") -> None:
-    _line(console, f"{prefix}{requirement.id} {requirement.title} ({requirement.level}): {requirement.statement}", style)
+    level = f"{requirement.level}, a draft that is not scored" if requirement.draft else requirement.level
+    _line(console, f"{prefix}{requirement.id} {requirement.title} ({level}): {requirement.statement}", style)
     for finding in requirement.findings[:most]:
         _line(console, f"  {finding.attempt}: {finding.where}: expected {finding.expected}, seen {finding.seen}")
         _line(console, f"    {finding.replay}")
     if (more := len(requirement.findings) - most) > 0:
         _line(console, f"  and {more} more, in the report")
+
+
+def _binding(requirement: ReportedRequirement) -> bool:
+    return requirement.level == "MUST" and not requirement.draft
 
 
 def _line(console: Console, text: str, style: str = "") -> None:

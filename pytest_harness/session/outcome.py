@@ -1,7 +1,7 @@
 """Gives a judgement its place among pytest's outcomes.
 
-A failed MUST and a broken check of ours are failures. Everything that is neither a pass nor a failure is a skip to pytest, with
-its reason, and is counted under its own name.
+A failed MUST and a broken check of ours are failures, save those of a draft. Everything that is neither a pass nor a failure is a
+skip to pytest, with its reason, and is counted under its own name.
 """
 
 from __future__ import annotations
@@ -18,10 +18,13 @@ CATEGORIES = {
     "deviation": ("known deviations", "d", "KNOWN DEVIATION"),
 }
 SHOULD_NOT_MET = ("SHOULDs not met", "w", "SHOULD NOT MET")
+DRAFT_NOT_MET = ("drafts not met", "~", "DRAFT NOT MET")
 
 
 def category_of(judgement: Judgement) -> tuple[str, str, str] | None:
     """Pytest's category, letter and word for the judgement; None where pytest's own are right."""
+    if judgement.result in ("failed", "error") and judgement.requirement.draft:
+        return DRAFT_NOT_MET
     if judgement.result == "failed" and judgement.requirement.level == "SHOULD":
         return SHOULD_NOT_MET
     return CATEGORIES.get(judgement.result)
@@ -32,9 +35,9 @@ def raise_outcome(judged: Judged) -> None:
     judgement = judged.judgement
     if judgement.result == "passed":
         return
-    if judgement.result == "error":
+    if judgement.result == "error" and not judgement.requirement.draft:
         pytest.fail(f"{judgement.requirement.id}: {judgement.reason}", pytrace=False)
-    if judgement.result == "failed" and judgement.requirement.level == "MUST":
+    if judgement.result == "failed" and judgement.requirement.binding:
         pytest.fail(explain(judged), pytrace=False)
     pytest.skip(judgement.reason or "; ".join(str(finding) for finding in judgement.findings))
 

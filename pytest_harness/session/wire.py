@@ -21,7 +21,7 @@ from pytest_harness.reports.build import shown
 from pytest_harness.requirements import Catalogue, Requirement, RequirementsError, load_catalogue
 from pytest_harness.resources import resource
 from pytest_harness.session import wire_fixtures
-from pytest_harness.session.outcome import CATEGORIES, SHOULD_NOT_MET
+from pytest_harness.session.outcome import CATEGORIES, DRAFT_NOT_MET, SHOULD_NOT_MET
 from pytest_harness.session.rendering import write_section
 from pytest_harness.session.wire_marks import REQUIREMENT
 from pytest_harness.wire.adapter import AdapterError, ProxyAdapter, load_adapter
@@ -111,7 +111,10 @@ class WireSession:
         )
         if result is None:
             return None
-        if result.result == "failed" and self.catalogue[result.requirement].level == "SHOULD":
+        requirement = self.catalogue[result.requirement]
+        if result.result in ("failed", "error") and requirement.draft:
+            return DRAFT_NOT_MET
+        if result.result == "failed" and requirement.level == "SHOULD":
             return SHOULD_NOT_MET
         return CATEGORIES.get(result.result)
 
@@ -143,11 +146,11 @@ class WireSession:
 def _raise_outcome(result: CaseResult, requirement: Requirement) -> None:
     if result.result == "passed":
         return
-    if result.result == "error":
+    if result.result == "error" and not requirement.draft:
         pytest.fail(f"{requirement.id}: the suite or the adapter failed, not the proxy\n{result.reason}", pytrace=False)
-    if result.result == "failed" and requirement.level == "MUST":
+    if result.result == "failed" and requirement.binding:
         pytest.fail(_explain(result, requirement), pytrace=False)
-    pytest.skip(result.reason if result.result == "not_exercised" else f"expected {result.expected}, seen {result.seen}")
+    pytest.skip(result.reason if result.result in ("not_exercised", "error") else f"expected {result.expected}, seen {result.seen}")
 
 
 def _explain(result: CaseResult, requirement: Requirement) -> str:

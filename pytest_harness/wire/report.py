@@ -70,6 +70,7 @@ class WireRequirement(Part):
     id: str
     title: str
     level: Level
+    draft: bool
     statement: str
     why: str
     standing: Standing
@@ -107,8 +108,9 @@ def build_report(spec: str, adapter: ProxyAdapter, catalogue: Catalogue, results
     requirements = tuple(_requirement(each, by_requirement[each.id]) for each in catalogue)
     families: defaultdict[str, Counter[Standing]] = defaultdict(Counter)
     for entry in requirements:
-        families[entry.id[:3]][entry.standing] += 1
-    musts = [entry for entry in requirements if entry.level == "MUST"]
+        if not entry.draft:
+            families[entry.id[:3]][entry.standing] += 1
+    musts = [entry for entry in requirements if entry.level == "MUST" and not entry.draft]
     return ProxyReport(
         harness_conformance=__version__,
         requirement_set=catalogue.version,
@@ -132,6 +134,7 @@ def _requirement(requirement: Requirement, results: list[CaseResult]) -> WireReq
         id=requirement.id,
         title=requirement.title,
         level=requirement.level,
+        draft=requirement.draft,
         statement=requirement.statement,
         why=requirement.why,
         standing=standing,
@@ -165,8 +168,9 @@ def print_report(report: ProxyReport, console: Console) -> None:
         if entry.standing == "failed":
             first, more = entry.findings[0], len(entry.findings) - 1
             others = f" (and {more} more)" if more else ""
-            line = f"{entry.id} {entry.title} ({entry.level}): {first.case}: expected {first.expected}, seen {first.seen}{others}"
-            console.print(line, style="red" if entry.level == "MUST" else "yellow", highlight=False, markup=False, soft_wrap=True)
+            level = f"{entry.level}, a draft that is not scored" if entry.draft else entry.level
+            line = f"{entry.id} {entry.title} ({level}): {first.case}: expected {first.expected}, seen {first.seen}{others}"
+            console.print(line, style="red" if level == "MUST" else "yellow", highlight=False, markup=False, soft_wrap=True)
         elif entry.standing == "error":
             console.print(f"{entry.id} {entry.title}: the suite or the adapter failed", style="magenta", highlight=False, markup=False)
     unexercised = [entry.id for entry in report.requirements if entry.standing == "not_exercised"]

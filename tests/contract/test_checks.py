@@ -25,7 +25,7 @@ from pytest_harness.saboteurs.surgery import (
     with_manifest,
 )
 
-CATALOGUE = load_catalogue("2026.11")
+CATALOGUE = load_catalogue()
 
 
 def result(evidence, requirement):

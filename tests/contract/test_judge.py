@@ -10,7 +10,7 @@ from pytest_harness.requirements import load_catalogue
 from pytest_harness.saboteurs import apply
 from pytest_harness.saboteurs.surgery import with_manifest
 
-CATALOGUE = load_catalogue("2026.11")
+CATALOGUE = load_catalogue()
 
 
 def deviating(evidence, **changes):

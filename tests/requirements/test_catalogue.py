@@ -1,5 +1,7 @@
 """The catalogue: what it holds, what it refuses, and that its page is what it says."""
 
+import itertools
+
 import pytest
 
 from pytest_harness.contract import registered
@@ -11,6 +13,7 @@ from pytest_harness.requirements import (
     catalogue_versions,
     load_catalogue,
     read_catalogue,
+    read_set,
     to_markdown,
 )
 from pytest_harness.resources import resource
@@ -44,16 +47,39 @@ def test_every_requirement_has_exactly_one_check_and_every_check_a_requirement()
     assert sorted(registered()) == sorted(requirement.id for requirement in load_catalogue())
 
 
-def test_every_family_has_requirements_in_the_order_of_their_numbers():
-    for subject, first in (("seam", 1), ("proxy", 101)):
-        families = {requirement.family for requirement in load_catalogue(subject=subject)}
-        for family in families:
-            ids = [requirement.id for requirement in load_catalogue(subject=subject) if requirement.family == family]
-            assert ids == [f"{family}-{number:03}" for number in range(first, first + len(ids))]
+@pytest.mark.parametrize("family", FAMILIES)
+def test_the_numbers_of_a_family_follow_each_other_and_those_of_proxies_begin_at_101(family):
+    entries = [requirement for requirement in read_set() if requirement.family == family and not requirement.draft]
+    numbers = [int(requirement.id[4:]) for requirement in entries]
+    below = sum(number <= 100 for number in numbers)
+    assert numbers == [*range(1, below + 1), *range(101, 101 + len(numbers) - below)]
+    assert all((int(requirement.id[4:]) > 100) == ("proxy" in requirement.subjects) for requirement in entries)
 
 
-def test_every_family_has_requirements_in_some_set():
-    assert {each.family for subject in ("seam", "proxy") for each in load_catalogue(subject=subject)} == set(FAMILIES)
+def test_the_families_follow_each_other():
+    families = [requirement.family for requirement in read_set() if not requirement.draft]
+    assert list(dict.fromkeys(families)) == [family for family, _ in itertools.groupby(families)]
+
+
+def test_a_set_keeps_what_the_one_before_it_required():
+    older, newer = read_set("2026.11"), read_set("2026.12")
+    assert [requirement.id for requirement in older if requirement.id not in newer] == []
+    assert {requirement.id: requirement.since for requirement in newer if requirement.id in older} == {each.id: "2026.11" for each in older}
+    assert {requirement.since for requirement in newer if requirement.id not in older} <= {"2026.12", "draft"}
+
+
+@pytest.mark.parametrize(("subject", "first"), [("seam", "TOK-001"), ("proxy", "TOK-101")])
+@pytest.mark.parametrize("version", ["2026.11", "2026.12"])
+def test_each_set_says_what_is_judged_of_a_subject(version, subject, first):
+    catalogue = load_catalogue(version, subject)
+    assert catalogue.version == version
+    assert next(iter(catalogue)).id == first
+    assert all(subject in requirement.subjects for requirement in catalogue)
+
+
+def test_a_subject_of_which_a_set_says_nothing_is_refused():
+    with pytest.raises(RequirementsError, match=r"set 2026.11 holds nothing for the subject runtime; the newest set is"):
+        load_catalogue("2026.11", "runtime")
 
 
 def test_the_newest_set_is_loaded_unless_another_is_named():
@@ -62,7 +88,7 @@ def test_the_newest_set_is_loaded_unless_another_is_named():
 
 
 def test_an_unknown_set_is_refused_with_those_that_there_are():
-    with pytest.raises(RequirementsError, match=r"no requirement set '2026.10'; did you mean 2026.11\?; the sets are 2026.11"):
+    with pytest.raises(RequirementsError, match=r"no requirement set '2026.10'; did you mean .*\?; the sets are 2026.11, 2026.12"):
         load_catalogue("2026.10")
 
 
@@ -127,11 +153,4 @@ def test_a_faulty_set_is_refused_with_file_entry_and_key(tmp_path, text, sentenc
 
 def test_the_page_of_the_requirements_is_made_from_the_newest_set():
     page = resource("docs", "requirements.md").read_text(encoding="utf-8")
-    assert page == to_markdown(load_catalogue()), "run python -m pytest_harness.requirements > docs/requirements.md"
-
-
-def test_the_page_of_the_proxys_requirements_is_made_from_the_newest_set():
-    page = resource("docs", "requirements-proxy.md").read_text(encoding="utf-8")
-    assert page == to_markdown(load_catalogue(subject="proxy"), "proxy"), (
-        "run python -m pytest_harness.requirements proxy > docs/requirements-proxy.md"
-    )
+    assert page == to_markdown(read_set()), "run python -m pytest_harness.requirements > docs/requirements.md"

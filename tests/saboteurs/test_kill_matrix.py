@@ -6,7 +6,7 @@ from pytest_harness.contract import judge
 from pytest_harness.requirements import load_catalogue
 from pytest_harness.saboteurs import NothingToSabotage, SaboteurError, apply, names
 
-CATALOGUE = load_catalogue("2026.11")
+CATALOGUE = load_catalogue()
 TARGETS = {
     name: {requirement.id for requirement in CATALOGUE if name in requirement.saboteurs}
     for name in {name for requirement in CATALOGUE for name in requirement.saboteurs}

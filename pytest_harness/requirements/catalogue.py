@@ -1,0 +1,105 @@
+"""Reads the bundled sets. A set is data; what it says is never repeated in code.
+
+``conformance/requirements/<version>.toml`` holds the requirements of one set for all subjects. Set 2026.11 had two files, that of seams
+there and that of proxies in ``proxy/``, and keeps them. ``draft.toml``, where it is there, holds what is judged and not yet scored.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from pytest_harness.requirements.model import DRAFT, Catalogue, Requirement, RequirementsError, Subject, close_to
+from pytest_harness.resources import resource
+from pytest_harness.textfile import TextFileError, read_toml
+
+
+def catalogue_versions() -> tuple[str, ...]:
+    """The versions of all bundled sets, oldest first."""
+    return tuple(sorted((path.stem for path in _folder().glob("*.toml") if re.fullmatch(r"[\d.]+", path.stem)), key=_order))
+
+
+def set_files(version: str) -> tuple[Path, ...]:
+    """The files of this set: that of all subjects, and that of each subject that has its own. Raises RequirementsError if it is unknown."""
+    versions = catalogue_versions()
+    if version not in versions:
+        raise RequirementsError(f"there is no requirement set {version!r}{close_to(version, versions)}; the sets are {', '.join(versions)}")
+    return _folder() / f"{version}.toml", *sorted(_folder().glob(f"*/{version}.toml"))
+
+
+def load_catalogue(version: str | None = None, subject: Subject = "seam") -> Catalogue:
+    """What a bundled set requires of this kind of subject, the newest set by default; the newest comes with the drafts.
+
+    Raises RequirementsError if there is no such set, it says nothing of the subject, or its file is not as it should be.
+    """
+    newest = catalogue_versions()[-1]
+    version = version or newest
+    own = [path for path in set_files(version)[1:] if path.parent.name == subject]
+    catalogue = (read_catalogue(own[0]) if own else read_set(version)).of(subject)
+    if not catalogue.requirements:
+        raise RequirementsError(f"requirement set {version} holds nothing for the subject {subject}; the newest set is {newest}")
+    return catalogue
+
+
+def read_set(version: str | None = None) -> Catalogue:
+    """A whole set, for all subjects, the newest by default; the newest comes with the drafts. Raises RequirementsError."""
+    newest = catalogue_versions()[-1]
+    version = version or newest
+    catalogue = Catalogue(version, tuple(entry for path in set_files(version) for entry in read_catalogue(path)))
+    return with_drafts(catalogue, _folder() / f"{DRAFT}.toml") if version == newest else catalogue
+
+
+def with_drafts(catalogue: Catalogue, path: Path) -> Catalogue:
+    """The set and, unscored, the entries of the file of drafts; only the set if there is no such file. Raises RequirementsError."""
+    if not path.exists():
+        return catalogue
+    drafts = read_catalogue(path)
+    for draft in drafts:
+        if draft.id in catalogue:
+            raise RequirementsError(f"{path}: {draft.id} is in set {catalogue.version} already; remove the draft")
+    return Catalogue(catalogue.version, (*catalogue, *drafts))
+
+
+def read_catalogue(path: Path) -> Catalogue:
+    """Read the set in one TOML file, an array of tables ``[[requirement]]``. Raises RequirementsError."""
+    entries = read_entries(path)
+    catalogue = Catalogue(path.stem, tuple(_entry(path, number, entry) for number, entry in enumerate(entries, start=1)))
+    seen: set[str] = set()
+    for requirement in catalogue:
+        if requirement.id in seen:
+            raise RequirementsError(f"{path}: {requirement.id} stands there twice; give the second one the next free number")
+        seen.add(requirement.id)
+    return catalogue
+
+
+def read_entries(path: Path) -> list[Any]:
+    """The tables ``[[requirement]]`` of one file as they stand there. Raises RequirementsError."""
+    try:
+        document = read_toml(path)
+    except TextFileError as error:
+        raise RequirementsError(f"{error}; restore it from the release") from None
+    entries = document.get("requirement")
+    if set(document) != {"requirement"} or not isinstance(entries, list) or not entries:
+        raise RequirementsError(f"{path} must hold an array of tables [[requirement]] and nothing else")
+    return entries
+
+
+def _entry(path: Path, number: int, entry: Any) -> Requirement:
+    name = entry.get("id", f"entry {number}") if isinstance(entry, dict) else f"entry {number}"
+    try:
+        return Requirement.model_validate({"since": path.stem, **entry} if isinstance(entry, dict) else entry)
+    except ValidationError as error:
+        first = error.errors()[0]
+        key = ".".join(str(part) for part in first["loc"]) or "the entry"
+        raise RequirementsError(f"{path}: {name}: {key}: {first['msg']}") from None
+
+
+def _folder() -> Path:
+    return resource("conformance", "requirements")
+
+
+def _order(version: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in version.split(".") if part)

@@ -1,0 +1,140 @@
+"""What a requirement is, and what a set of them can be asked."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from pytest_harness.evidence.model import Dialect, Record, SeamFacts, TrajectoryFormat
+
+Level = Literal["MUST", "SHOULD"]
+Subject = Literal["seam", "engine", "proxy", "sandbox", "runtime"]
+
+DRAFT = "draft"
+"""What stands for the set of a requirement that is in none yet."""
+
+FAMILIES = {
+    "TOK": "Token ids",
+    "LGP": "Logprobs",
+    "GRF": "Conversation graph",
+    "PAR": "Tool-call pairing",
+    "STR": "Streams and replies",
+    "DIA": "Dialects, routes and transports",
+    "ERR": "Errors",
+    "ATF": "Trajectory (ATIF)",
+    "REW": "Reward",
+    "ISO": "Isolation and secrets",
+    "FIN": "Finish reasons and limits",
+    "CAN": "Cancellation, retries, concurrency",
+    "SID": "Side calls, subagents, compaction",
+    "USE": "Usage and several choices",
+    "SBX": "Sandbox",
+    "COL": "Collectors",
+    "RUN": "White-box runtimes",
+    "SEA": "Seam",
+}
+
+Sentence = Annotated[str, Field(pattern=r"^\S(.*\S)?\.$")]
+
+
+class RequirementsError(Exception):
+    """A catalogue or a requirement that cannot be had; the message says which, where, and what to do."""
+
+
+class Applies(Record):
+    """To which evidence a requirement applies. What is None or empty restricts nothing."""
+
+    streams: bool | None = None
+    trajectory: TrajectoryFormat | None = None
+    dialects: tuple[Dialect, ...] = ()
+    engines: tuple[str, ...] = ()
+
+    def to(self, seam: SeamFacts, engine: str | None = None) -> bool:
+        """Whether it applies to this seam; an engine of None leaves the engines out of account."""
+        return (
+            (self.streams is None or self.streams == seam.streams)
+            and (self.trajectory is None or self.trajectory == seam.trajectory)
+            and (not self.dialects or seam.dialect in self.dialects)
+            and (engine is None or not self.engines or engine in self.engines)
+        )
+
+
+class Requirement(Record):
+    """One numbered MUST or SHOULD."""
+
+    id: Annotated[str, Field(pattern=rf"^({'|'.join(FAMILIES)})-\d{{3}}$")]
+    title: Annotated[str, Field(min_length=1)]
+    level: Level
+    subjects: Annotated[tuple[Subject, ...], Field(min_length=1)]
+    """By whose suites it is judged."""
+    statement: Sentence
+    why: Sentence
+    seen: Sentence
+    """How it is seen in the evidence."""
+    saboteurs: Annotated[tuple[str, ...], Field(min_length=1)]
+    """Names of the known faults that break it."""
+    since: str
+    """The set that it came with; ``draft`` for one that is in none yet."""
+    applies: Applies = Applies()
+
+    @property
+    def family(self) -> str:
+        """The three letters of the family."""
+        return self.id[:3]
+
+    @property
+    def draft(self) -> bool:
+        """Whether it is judged and shown without being scored: part of no verdict and of no exit code."""
+        return self.since == DRAFT
+
+    @property
+    def binding(self) -> bool:
+        """Whether a subject that breaks it is refused: a MUST of a set."""
+        return self.level == "MUST" and not self.draft
+
+
+@dataclass(frozen=True)
+class Catalogue:
+    """One set of requirements in the order of the file, and behind them the drafts, if there are any."""
+
+    version: str
+    requirements: tuple[Requirement, ...]
+
+    @cached_property
+    def _by_id(self) -> dict[str, Requirement]:
+        return {requirement.id: requirement for requirement in self.requirements}
+
+    def __iter__(self) -> Iterator[Requirement]:
+        return iter(self.requirements)
+
+    def __len__(self) -> int:
+        return len(self.requirements)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._by_id
+
+    def __getitem__(self, name: str) -> Requirement:
+        """The requirement of this id. Raises RequirementsError, naming close matches."""
+        try:
+            return self._by_id[name]
+        except KeyError:
+            raise RequirementsError(f"requirement set {self.version} has no requirement {name!r}{close_to(name, self._by_id)}") from None
+
+    def of(self, subject: Subject) -> Catalogue:
+        """What of it is judged for this kind of subject."""
+        return Catalogue(self.version, tuple(requirement for requirement in self.requirements if subject in requirement.subjects))
+
+    def applicable(self, seam: SeamFacts, engine: str | None = None) -> tuple[Requirement, ...]:
+        """The requirements that apply to this seam (and engine, if one is named), in order."""
+        return tuple(requirement for requirement in self.requirements if requirement.applies.to(seam, engine))
+
+
+def close_to(name: str, names: Iterable[str]) -> str:
+    """``; did you mean TOK-001?``, empty where none of the names is near."""
+    close = difflib.get_close_matches(name, list(names), n=3)
+    return f"; did you mean {' or '.join(close)}?" if close else ""
