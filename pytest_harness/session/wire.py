@@ -24,7 +24,8 @@ from pytest_harness.session import wire_fixtures
 from pytest_harness.session.outcome import CATEGORIES, DRAFT_NOT_MET, SHOULD_NOT_MET
 from pytest_harness.session.rendering import write_section
 from pytest_harness.session.wire_marks import REQUIREMENT
-from pytest_harness.wire.adapter import AdapterError, ProxyAdapter, load_adapter
+from pytest_harness.wire.adapter import ProxyAdapter, load_adapter
+from pytest_harness.wire.loading import AdapterError
 from pytest_harness.wire.outcome import Broken, NotExercised
 from pytest_harness.wire.report import CaseResult, ProxyReport, build_report, print_report, write_report
 from pytest_harness.wire.subject import Case, Subject

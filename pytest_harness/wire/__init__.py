@@ -4,7 +4,8 @@ What is judged is in ``conformance/wire``; this package knows neither pytest nor
 ends as :class:`Broken`, :class:`NotExercised`, or a pass.
 """
 
-from pytest_harness.wire.adapter import AdapterError, CapturedCall, CapturedSample, Engine, ProxyAdapter, ProxySession, load_adapter
+from pytest_harness.wire.adapter import CapturedCall, CapturedSample, Engine, ProxyAdapter, ProxySession, load_adapter
+from pytest_harness.wire.loading import AdapterError
 from pytest_harness.wire.outcome import Broken, NotExercised
 
 __all__ = [

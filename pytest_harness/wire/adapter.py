@@ -7,22 +7,17 @@ adapter or its surroundings, never for what the proxy does wrong.
 
 from __future__ import annotations
 
-import importlib
-import re
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar
 
+from pytest_harness.wire.loading import AdapterError, load_subject
 from pytest_harness.wire.outcome import NotExercised
 
 DIALECTS = ("chat", "responses", "messages", "gemini")
 _SHIPPED = {"bundled": "pytest_harness.wire.bundled:BundledProxy", "openenv": "pytest_harness.wire.openenv:OpenEnvProxy"}
-
-
-class AdapterError(Exception):
-    """A proxy that cannot be named or started; the message says what was wrong and what to do."""
 
 
 @dataclass(frozen=True)
@@ -110,24 +105,8 @@ class ProxyAdapter(ABC):
 
 def load_adapter(spec: str) -> ProxyAdapter:
     """The adapter of ``bundled``, ``openenv`` or ``module:Class``. Raises AdapterError."""
-    target = _SHIPPED.get(spec, spec)
     if "://" in spec:
         raise AdapterError(
             f"--proxy {spec}: a URL does not say how to make sessions and read captures; write an adapter class and name it as module:Class"
         )
-    if not re.fullmatch(r"[\w.]+:\w+", target):
-        raise AdapterError(f"--proxy {spec}: name {' or '.join(_SHIPPED)}, or an adapter class as module:Class")
-    module, _, name = target.partition(":")
-    try:
-        loaded = getattr(importlib.import_module(module), name)
-    except ImportError as error:
-        raise AdapterError(f"--proxy {spec}: {module} cannot be imported ({error}); put it on PYTHONPATH or install it") from None
-    except AttributeError:
-        raise AdapterError(f"--proxy {spec}: {module} has no {name}; name a class that is there") from None
-    if not (isinstance(loaded, type) and issubclass(loaded, ProxyAdapter)):
-        raise AdapterError(f"--proxy {spec}: {name} is no subclass of pytest_harness.wire.ProxyAdapter; make it one")
-    try:
-        adapter: ProxyAdapter = loaded()
-    except TypeError as error:
-        raise AdapterError(f"--proxy {spec}: {name} cannot be made without arguments ({error}); give it all abstract methods") from None
-    return adapter
+    return load_subject("--proxy", spec, _SHIPPED, ProxyAdapter)  # type: ignore[type-abstract]  # only compared with

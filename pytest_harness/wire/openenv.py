@@ -23,8 +23,9 @@ import httpx
 from pytest_harness.provision import ProvisionError
 from pytest_harness.provision.cache import Cache, Made, Making
 from pytest_harness.provision.tools import ask, digest_of, run_installer, uv_program
-from pytest_harness.wire.adapter import AdapterError, CapturedCall, CapturedSample, Engine, ProxyAdapter, ProxySession
+from pytest_harness.wire.adapter import CapturedCall, CapturedSample, Engine, ProxyAdapter, ProxySession
 from pytest_harness.wire.bundled import sdk_urls
+from pytest_harness.wire.loading import AdapterError
 from pytest_harness.wire.outcome import Broken, eventually
 
 VARIABLE = "HARNESS_CONFORMANCE_OPENENV_PYTHON"
