@@ -8,10 +8,10 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 from pytest_harness.contract.memo import once_per_evidence
-from pytest_harness.evidence.model import Call, Evidence, Message
+from pytest_harness.evidence.model import Call, Dialect, Evidence, Message
 
 DONE = "[DONE]"
 
@@ -40,11 +40,15 @@ class Choice:
     reasoning: str = ""
     by_index: dict[Any, ToolCall] = field(default_factory=dict)
     finish_reason: Any = None
+    stop_reason: Any = None
+    """The stop string that was met, or the id of the token that ended the reply, where the engine says so."""
     token_ids: list[Any] | None = None
     logprobs: list[Any] | None = None
     """The ``logprob`` of each entry."""
     tokens: list[Any] | None = None
     """The ``token`` of each entry, e.g. ``token_id:17``."""
+    top_logprobs: list[Any] | None = None
+    """The ``top_logprobs`` of each entry."""
 
     @property
     def calls(self) -> list[ToolCall]:
@@ -57,6 +61,9 @@ class Reply:
     """A whole reply. ``choices`` by index; ``usage`` None where the reply has none."""
 
     id: Any = None
+    model: Any = None
+    fingerprint: Any = None
+    """The ``system_fingerprint``: which engine, in which version and setting, has answered."""
     choices: dict[int, Choice] = field(default_factory=dict)
     usage: dict[str, Any] | None = None
     prompt_ids: list[Any] | None = None
@@ -69,10 +76,11 @@ class Reply:
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """A model call that the engine answered in full and whose client stayed, with its bodies parsed.
+    """A model call with its bodies parsed; nearly always one that the engine answered in full and whose client stayed.
 
-    The engine is always asked in chat completions. Of a harness that speaks another dialect, ``request`` and ``harness`` are what the
-    translation made of its request and was given for its reply: a requirement on the harness's own bytes applies to chat alone.
+    The engine is always asked in chat completions. What the harness asked and got is read by the reader of its dialect. A dialect without
+    one has what the translation made of its request and was given for its reply: a requirement on the harness's own bytes applies to
+    chat alone.
     """
 
     call: Call
@@ -107,20 +115,58 @@ def is_model_call(call: Call) -> bool:
     return call.method == "POST" and call.path.split("?")[0].rstrip("/").endswith(ROUTES[call.dialect])
 
 
+class Reader(Protocol):
+    """Reads the harness's side of a call in one dialect, into the words of chat completions."""
+
+    def request(self, call: Call) -> dict[str, Any]:
+        """What the harness asked: ``messages``, ``tools``, ``stream`` and so on; empty where the bytes are no request."""
+        ...
+
+    def reply(self, call: Call) -> Reply:
+        """What the harness was given; an empty reply where the bytes are none."""
+        ...
+
+
+class _Chat:
+    def request(self, call: Call) -> dict[str, Any]:
+        return document(call.received) or {}
+
+    def reply(self, call: Call) -> Reply:
+        return parse_reply(call.delivered)
+
+
+class _Translation:
+    """Sees only the engine's side."""
+
+    def request(self, call: Call) -> dict[str, Any]:
+        return document(call.forwarded) or {}
+
+    def reply(self, call: Call) -> Reply:
+        return parse_reply(call.replied)
+
+
+READERS: dict[Dialect, Reader] = {"chat": _Chat()}
+"""The reader of each dialect that has one. Any other is read from the engine's side."""
+
+_TRANSLATION = _Translation()
+
+
+@once_per_evidence
+def asked(evidence: Evidence) -> tuple[Turn, ...]:
+    """The model calls that were sent to the engine, whatever became of them, in order of arrival. What has no answer has empty replies."""
+    found = []
+    for call in evidence.calls:
+        if is_model_call(call) and (call.forwarded is not None or call.outcome == "complete"):
+            reader = READERS.get(call.dialect, _TRANSLATION)
+            sides = reader.request(call), document(call.forwarded) or {}
+            found.append(Turn(call, *sides, engine=parse_reply(call.replied), harness=reader.reply(call)))
+    return tuple(found)
+
+
 @once_per_evidence
 def turns(evidence: Evidence) -> tuple[Turn, ...]:
     """The model calls that were answered in full to a client that did not leave, in order of arrival."""
-    return tuple(
-        Turn(
-            call=call,
-            request=document(call.received if call.dialect == "chat" else call.forwarded) or {},
-            forwarded=document(call.forwarded) or {},
-            engine=parse_reply(call.replied),
-            harness=parse_reply(call.delivered if call.dialect == "chat" else call.replied),
-        )
-        for call in evidence.calls
-        if is_model_call(call) and call.outcome == "complete" and call.delivery != "client_gone"
-    )
+    return tuple(turn for turn in asked(evidence) if turn.call.outcome == "complete" and turn.call.delivery != "client_gone")
 
 
 @once_per_evidence
@@ -184,8 +230,9 @@ def parse_reply(message: Message | None) -> Reply:
         return reply
     documents = chunks(message) if is_stream(message) else filter(None, [document(message)])
     for part in documents:
-        if reply.id is None:
-            reply.id = part.get("id")
+        reply.id = part.get("id") if reply.id is None else reply.id
+        reply.model = part.get("model") if reply.model is None else reply.model
+        reply.fingerprint = part.get("system_fingerprint") or reply.fingerprint
         if isinstance(part.get("usage"), dict):
             reply.usage = part["usage"]
         if isinstance(part.get("prompt_token_ids"), list):
@@ -250,6 +297,8 @@ def _add(choice: Choice, part: dict[str, Any]) -> None:
             _add_call(choice.by_index, index if isinstance(index, int) else repr(index), _tool_call(fragment))
     if part.get("finish_reason") is not None:
         choice.finish_reason = part["finish_reason"]
+    if part.get("stop_reason") is not None:
+        choice.stop_reason = part["stop_reason"]
     if isinstance(part.get("token_ids"), list):
         choice.token_ids = [*(choice.token_ids or []), *part["token_ids"]]
     logprobs = part.get("logprobs")
@@ -257,6 +306,7 @@ def _add(choice: Choice, part: dict[str, Any]) -> None:
         entries = [entry if isinstance(entry, dict) else {} for entry in logprobs["content"]]
         choice.logprobs = [*(choice.logprobs or []), *(entry.get("logprob") for entry in entries)]
         choice.tokens = [*(choice.tokens or []), *(entry.get("token") for entry in entries)]
+        choice.top_logprobs = [*(choice.top_logprobs or []), *(entry.get("top_logprobs") for entry in entries)]
 
 
 def _add_call(calls: dict[Any, ToolCall], index: Any, fragment: ToolCall) -> None:
