@@ -15,9 +15,10 @@ from dataclasses import dataclass
 from pytest_harness.capture.admission import Forward, Refuse, Stop
 from pytest_harness.capture.dialects.base import Dialect, MalformedReplyError, RefusalError, Route
 from pytest_harness.capture.dialects.chat import Chat, Forwarded
+from pytest_harness.capture.dialects.cuts import Span
 from pytest_harness.capture.journal import CallRecord, JournalError, Written
 from pytest_harness.capture.recipes import cook, from_spans
-from pytest_harness.capture.relays import Outgoing, Relay, relay_of
+from pytest_harness.capture.relays import Outgoing, Relay, anew, relay_of
 from pytest_harness.capture.sessions import RunningCall, Session
 from pytest_harness.capture.sse import EventSplitter
 from pytest_harness.capture.upstream import CutError, UnreachableError, UpstreamClient, UpstreamReply
@@ -65,6 +66,36 @@ class Incoming:
     received: float
 
 
+class _Pieces:
+    """Pieces that go to the harness together; their spans are places in the whole reply."""
+
+    __slots__ = ("_data", "spans")
+
+    def __init__(self) -> None:
+        self._data: list[bytes] = []
+        self.spans: list[Span | bytes] = []
+
+    def __bool__(self) -> bool:
+        return bool(self._data)
+
+    @property
+    def data(self) -> bytes:
+        """Their bytes."""
+        return self._data[0] if len(self._data) == 1 else b"".join(self._data)
+
+    def add(self, piece: Outgoing, at: int) -> None:
+        """One that was made of what stands at this place of the reply."""
+        if piece.data:
+            self._data.append(piece.data)
+            self.spans += [span if isinstance(span, bytes) else (span[0] + at, span[1] + at) for span in piece.spans]
+
+    def take(self, others: _Pieces) -> None:
+        """Add others and leave nothing of them there."""
+        self._data += others._data
+        self.spans += others.spans
+        others._data, others.spans = [], []
+
+
 class Exchange:
     """Runs one call of a session."""
 
@@ -97,13 +128,12 @@ class Exchange:
         self._replied_at: float | None = None
         self._reply: UpstreamReply | None = None
         self._raw: list[bytes] = []
-        self._raw_size = 0
         self._read_as: str | None = None
-        self._ids: tuple[int, int] | None = None
+        self._ids: Span | None = None
         self._constraints: tuple[str, ...] = ()
         self._head: tuple[int, Headers] | None = None
         self._started = False
-        self._sent: list[tuple[int, int] | bytes] = []
+        self._sent: list[Span | bytes] = []
         self._recorded = False
         self._delivery: Delivery | None = None
         self._task: asyncio.Task[object] | None = None
@@ -142,7 +172,7 @@ class Exchange:
     async def refuse(self, status: int, message: str, param: str | None = None) -> None:
         """Answer with an error of our own, without asking the engine."""
         body = self._dialect.error(status, message, code="refused", param=param)
-        await self._answer(status, _JSON, [body], "refused", message)
+        await self._answer(status, _JSON, anew(body), "refused", message)
 
     # Watching the harness and the session while the engine is at work.
 
@@ -240,18 +270,18 @@ class Exchange:
         outgoing = relay.whole(body, self._session.journal.last_ids)
         self._read_as, self._ids = "whole", outgoing.ids
         self._running.sampled = outgoing.sampled
-        await self._answer(200, _passed_back(reply.headers, anew=relay.json_replies), outgoing.spans, "complete")
+        await self._answer(200, _passed_back(reply.headers, anew=relay.json_replies), outgoing, "complete")
 
     async def _relay_stream(self, relay: Relay, reply: UpstreamReply) -> None:
         """Pass each event on as it comes; hold back what may be the last words until the journal has the call."""
         self._read_as = "stream"
         await self._start(200, _of_stream(_passed_back(reply.headers, anew=relay.json_replies), relay))
         splitter = EventSplitter()
-        held: list[tuple[int, int] | bytes] = []
-        passed: list[tuple[int, int] | bytes] = [relay.opening()]
+        held, passed = _Pieces(), _Pieces()
+        passed.add(anew(relay.opening()), 0)
         at = 0
         while not relay.done and (chunk := await reply.next()):
-            self._take_in(chunk)
+            self._raw.append(chunk)
             try:
                 for event in splitter.feed(chunk):
                     self._sort(relay.event(event), at, passed, held)
@@ -261,7 +291,7 @@ class Exchange:
             finally:
                 if passed:
                     await self._pass_on(passed)
-                    passed = []
+                    passed = _Pieces()
         rest = splitter.rest()
         if not relay.done and rest is not None:
             self._sort(relay.event(rest), at, held, held)
@@ -284,7 +314,7 @@ class Exchange:
             while not (await asyncio.wait({asking}, timeout=self._keep_alive_seconds))[0]:
                 if not self._started:
                     await self._start(200, _of_stream((), relay))
-                await self._pass_on([b": keep-alive\n\n" if relay.stream_type.startswith("text/event-stream") else b"\n"])
+                await self._pass_on(anew(b": keep-alive\n\n" if relay.stream_type.startswith("text/event-stream") else b"\n"))
             reply, body = await asking
         finally:
             if not asking.done():
@@ -299,7 +329,7 @@ class Exchange:
         self._read_as = "whole"
         if not self._started:
             await self._start(200, _of_stream(_passed_back(reply.headers, anew=True), relay))
-        await self._finish([events], "complete")
+        await self._finish(anew(events), "complete")
 
     async def _ask_whole(self, relay: Relay, admission: Forward) -> tuple[UpstreamReply, bytes]:
         reply = await self._ask(relay, admission)
@@ -311,74 +341,49 @@ class Exchange:
         body = relay.stop(stop, call_id=self._running.id, model=model, created=self._incoming.received)
         if relay.request.streamed:
             await self._start(200, _of_stream((), relay))
-            await self._finish([body], "budget_stop")
+            await self._finish(anew(body), "budget_stop")
         else:
-            await self._answer(200, _JSON, [body], "budget_stop")
+            await self._answer(200, _JSON, anew(body), "budget_stop")
 
     async def _pass_back_error(self, reply: UpstreamReply, body: bytes) -> None:
         error = f"the engine answered with status {reply.status}"
         if self._started:
             relay = self._relay
             assert relay is not None
-            await self._finish([relay.error_event(reply.status, _readable(body), "upstream_error")], "upstream_error", error)
+            await self._finish(anew(relay.error_event(reply.status, _readable(body), "upstream_error")), "upstream_error", error)
             return
         told = self._dialect.upstream_error(reply.status, body)
-        own: Sequence[tuple[int, int] | bytes] = [(0, len(body))] if told is body else [told]
+        own = Outgoing(body, [(0, len(body))]) if told is body else anew(told)
         await self._answer(reply.status, _passed_back(reply.headers, anew=told is not body), own, "upstream_error", error)
 
     # What comes in, and what goes out.
 
     async def _take_all(self, reply: UpstreamReply) -> bytes:
         while chunk := await reply.next():
-            self._take_in(chunk)
+            self._raw.append(chunk)
         self._replied_at = time.time()
         if len(self._raw) > 1:
             self._raw = [b"".join(self._raw)]
         return self._raw[0] if self._raw else b""
 
-    def _take_in(self, chunk: bytes) -> None:
-        self._raw.append(chunk)
-        self._raw_size += len(chunk)
-
-    def _sort(self, piece: Outgoing | None, at: int, passed: list[tuple[int, int] | bytes], held: list[tuple[int, int] | bytes]) -> None:
+    def _sort(self, piece: Outgoing, at: int, passed: _Pieces, held: _Pieces) -> None:
         """Put a piece to those that go on now or to those held back; what was held goes on before anything that follows it."""
-        if piece is None:
-            return
         self._running.sampled += piece.sampled
         if piece.ids is not None and self._ids is None:
             self._ids = piece.ids[0] + at, piece.ids[1] + at
-        spans = [span if isinstance(span, bytes) else (span[0] + at, span[1] + at) for span in piece.spans]
-        if not spans:
+        if piece.last_words:
+            held.add(piece, at)
             return
-        if piece.remark:
-            passed += spans
-        elif piece.last_words:
-            held += spans
-        else:
-            if held:
-                passed += held
-                held.clear()
-            passed += spans
+        if held is not passed and held and piece.data and not piece.remark:
+            passed.take(held)
+        passed.add(piece, at)
 
-    def _bytes_of(self, spans: Sequence[tuple[int, int] | bytes]) -> bytes:
-        """The bytes of spans of what came, which is joined only as far back as they reach."""
-        least = min((span[0] for span in spans if not isinstance(span, bytes)), default=self._raw_size)
-        start = self._raw_size
-        chunks: list[bytes] = []
-        for chunk in reversed(self._raw):
-            if start <= least:
-                break
-            chunks.append(chunk)
-            start -= len(chunk)
-        raw = chunks[0] if len(chunks) == 1 else b"".join(reversed(chunks))
-        return b"".join([span if isinstance(span, bytes) else raw[span[0] - start : span[1] - start] for span in spans])
-
-    def _cleaned(self, spans: Sequence[tuple[int, int] | bytes]) -> bytes:
-        """The bytes of spans, without the engine's key, as they are sent; noted as sent."""
-        data = self._bytes_of(spans)
+    def _cleaned(self, pieces: Outgoing | _Pieces) -> bytes:
+        """What is sent, without the engine's key; noted as sent."""
+        data = pieces.data
         clean = self._session.reply_redactor.data(data)
         if clean is data:
-            self._sent += spans
+            self._sent += pieces.spans
         else:
             self._sent.append(clean)
         return clean
@@ -390,26 +395,23 @@ class Exchange:
         encoded = [(name.encode("latin-1"), value.encode("utf-8", "surrogateescape")) for name, value in headers]
         await self._send({"type": "http.response.start", "status": status, "headers": encoded})
 
-    async def _pass_on(self, spans: Sequence[tuple[int, int] | bytes]) -> None:
-        data = self._cleaned(spans)
-        if data:
-            await self._send({"type": "http.response.body", "body": data, "more_body": True})
+    async def _pass_on(self, pieces: _Pieces | Outgoing) -> None:
+        data = self._cleaned(pieces)
+        await self._send({"type": "http.response.body", "body": data, "more_body": True})
 
-    async def _answer(
-        self, status: int, headers: Headers, spans: Sequence[tuple[int, int] | bytes], outcome: Outcome, error: str | None = None
-    ) -> None:
+    async def _answer(self, status: int, headers: Headers, reply: Outgoing, outcome: Outcome, error: str | None = None) -> None:
         """A whole reply at once."""
         self._sent = []
-        body = self._cleaned(spans)
+        body = self._cleaned(reply)
         headers = [*headers, ("content-length", str(len(body)))]
         self._head = (status, headers)
         await self._record_or_withhold(outcome, error)
         await self._start(status, headers)
         await self._send_last(body)
 
-    async def _finish(self, spans: Sequence[tuple[int, int] | bytes], outcome: Outcome, error: str | None = None) -> None:
+    async def _finish(self, pieces: Outgoing | _Pieces, outcome: Outcome, error: str | None = None) -> None:
         """The end of a stream."""
-        last = self._cleaned(spans)
+        last = self._cleaned(pieces)
         await self._record_or_withhold(outcome, error)
         await self._send_last(last)
 
@@ -419,9 +421,9 @@ class Exchange:
             return
         message = _EXPLANATIONS[code]
         if self._started:
-            await self._finish([self._error_event(status, message, code)], outcome, error)
+            await self._finish(anew(self._error_event(status, message, code)), outcome, error)
         else:
-            await self._answer(status, _JSON, [self._dialect.error(status, message, code=code)], outcome, error)
+            await self._answer(status, _JSON, anew(self._dialect.error(status, message, code=code)), outcome, error)
 
     def _error_event(self, status: int, message: str, code: str) -> bytes:
         return b"" if self._relay is None else self._relay.error_event(status, message, code)

@@ -15,6 +15,7 @@ from pytest_harness.capture.dialects.call_ids import CallIds
 from pytest_harness.capture.dialects.chat import Chat, ChatRequest, dump, read_request, request_of
 from pytest_harness.capture.dialects.chat_reply import DONE, StreamReader, chunks_of, event_of, read_whole
 from pytest_harness.capture.dialects.cuts import Span, cut_event, cut_whole
+from pytest_harness.capture.dialects.usual_events import cut_token
 from pytest_harness.capture.sse import ServerSentEvent
 
 CHAT = Chat()
@@ -23,8 +24,9 @@ _END = b"data: " + DONE + b"\n\n"
 
 @dataclass(slots=True)
 class Outgoing:
-    """A piece for the harness, told by spans of the engine's bytes and bytes of our own."""
+    """A piece for the harness: its bytes, and as spans of the engine's bytes and bytes of our own."""
 
+    data: bytes
     spans: Sequence[Span | bytes]
     last_words: bool = False
     """It waits for the journal."""
@@ -65,8 +67,8 @@ class Relay(Protocol):
         """What a stream begins with."""
         ...
 
-    def event(self, event: ServerSentEvent) -> Outgoing | None:
-        """An event of the engine's stream; None if nothing of it is for the harness. Raises MalformedReplyError."""
+    def event(self, event: ServerSentEvent) -> Outgoing:
+        """An event of the engine's stream; without data if nothing of it is for the harness. Raises MalformedReplyError."""
         ...
 
     def as_stream(self, body: bytes) -> tuple[bytes, int]:
@@ -119,28 +121,35 @@ class ChatRelay:
     def whole(self, body: bytes, known_ids: bytes) -> Outgoing:
         cut = cut_whole(body, self.request, self._calls, known_ids)
         if cut is not None and cut.spans is not None:
-            return Outgoing(cut.spans, ids=cut.ids, sampled=cut.sampled)
+            return Outgoing(_told(cut.spans, body), cut.spans, ids=cut.ids, sampled=cut.sampled)
         parts = read_whole(body, self.request)
-        changed = self._calls.fill(parts.document, "message") or parts.changed
-        return Outgoing([dump(parts.document)] if changed else [(0, len(body))], sampled=parts.sampled)
+        if self._calls.fill(parts.document, "message") or parts.changed:
+            return anew(dump(parts.document), sampled=parts.sampled)
+        return Outgoing(body, [(0, len(body))], sampled=parts.sampled)
 
     def opening(self) -> bytes:
         return b""
 
-    def event(self, event: ServerSentEvent) -> Outgoing | None:
-        cut = cut_event(event.raw, self.request, self._calls)
+    def event(self, event: ServerSentEvent) -> Outgoing:
+        raw = event.raw
+        token = cut_token(raw, self.request, self._calls)
+        if token is not None:
+            self._reader.begun = True
+            return Outgoing(token.data, token.spans, sampled=token.sampled)
+        cut = cut_event(raw, self.request, self._calls)
         if cut is not None:
             if cut.choices:
                 self._reader.begun = True
-            return Outgoing(cut.spans or (), cut.last_words, ids=cut.ids, sampled=cut.sampled)
+            spans = cut.spans or ()
+            return Outgoing(_told(spans, raw), spans, cut.last_words, ids=cut.ids, sampled=cut.sampled)
         before = self._reader.sampled
         seen = self._reader.read(event)
         sampled = self._reader.sampled - before
         if seen is None:
-            return Outgoing((), sampled=sampled)
-        changed = seen.document is not None and (self._calls.fill(seen.document, "delta") or seen.changed)
-        span: Span | bytes = event.with_data(dump(seen.document)) if changed else (0, len(event.raw))
-        return Outgoing([span], seen.last_words, seen.remark, sampled=sampled)
+            return anew(b"", sampled=sampled)
+        if seen.document is not None and (self._calls.fill(seen.document, "delta") or seen.changed):
+            return anew(event.with_data(dump(seen.document)), seen.last_words, sampled=sampled)
+        return Outgoing(raw, [(0, len(raw))], seen.last_words, seen.remark, sampled=sampled)
 
     def as_stream(self, body: bytes) -> tuple[bytes, int]:
         parts = read_whole(body, self.request)
@@ -181,24 +190,24 @@ class TranslatedRelay:
 
     def whole(self, body: bytes, known_ids: bytes) -> Outgoing:  # noqa: ARG002  ids are parsed here
         parts = read_whole(body, self.request)
-        return Outgoing([self._reply.whole(parts.document)], sampled=parts.sampled)
+        return anew(self._reply.whole(parts.document), sampled=parts.sampled)
 
     def opening(self) -> bytes:
         return self._reply.opening()
 
-    def event(self, event: ServerSentEvent) -> Outgoing | None:
+    def event(self, event: ServerSentEvent) -> Outgoing:
         before = self._reader.sampled
         seen = self._reader.read(event)
         sampled = self._reader.sampled - before
         if seen is None:
-            return Outgoing((), sampled=sampled)
+            return anew(b"", sampled=sampled)
         if seen.remark:
-            return Outgoing([event.raw] if self._comments else (), remark=True)
+            return anew(event.raw if self._comments else b"", remark=True)
         if self._reader.done:
-            return Outgoing([self._reply.closing()], last_words=True)
+            return anew(self._reply.closing(), last_words=True)
         if seen.document is None or self._reader.error is not None:
-            return Outgoing([self._reply.error_event(500, _said(self._reader.error))], last_words=True)
-        return Outgoing([self._reply.chunk(seen.document)], sampled=sampled)
+            return anew(self._reply.error_event(500, _said(self._reader.error)), last_words=True)
+        return anew(self._reply.chunk(seen.document), sampled=sampled)
 
     def as_stream(self, body: bytes) -> tuple[bytes, int]:
         parts = read_whole(body, self.request)
@@ -213,6 +222,15 @@ class TranslatedRelay:
 
     def error_event(self, status: int, message: str, code: str) -> bytes:  # noqa: ARG002  it has no place for a code
         return self._reply.error_event(status, message)
+
+
+def anew(data: bytes, last_words: bool = False, remark: bool = False, sampled: int = 0) -> Outgoing:
+    """A piece that is written here."""
+    return Outgoing(data, [data] if data else [], last_words, remark, sampled=sampled)
+
+
+def _told(spans: Sequence[Span | bytes], data: bytes) -> bytes:
+    return b"".join([span if isinstance(span, bytes) else data[span[0] : span[1]] for span in spans])
 
 
 def _said(error: str | None) -> str:

@@ -28,6 +28,10 @@ class CallIds:
         self._make = make
         self._begun: set[tuple[int, int]] = set()
 
+    def begun(self, choice: int, call: int) -> bool:
+        """Whether a fragment of this call has come, so that its id is settled."""
+        return (choice, call) in self._begun
+
     def lacking(self, choice: int, fragments: Sequence[Fragment]) -> list[int]:
         """The positions of the fragments with which a call begins that has no id."""
         return [
