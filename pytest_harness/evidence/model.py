@@ -31,6 +31,8 @@ Outcome = Literal[
 ]
 """``budget_stop``: the session's budget was used up, so the proxy answered by itself and the engine was not asked; never a turn."""
 Delivery = Literal["delivered", "client_gone", "unknown"]
+Network = Literal["none", "watched", "open"]
+"""``none``: nothing but the proxy can be reached; ``watched``: what left for elsewhere is recorded; ``open``: nobody watches."""
 
 
 class Record(BaseModel):
@@ -140,6 +142,8 @@ class ScenarioFacts(Record):
     """For each command a text that its result must contain, empty where nothing is said; the same shape as ``shell_commands``."""
     reward: float | None
     """What the verifier must say; None where it must say nothing."""
+    reward_key: str | None = None
+    """Under which of the verifier's keys the scalar stands; None where nobody named one."""
 
 
 class Ending(Record):
@@ -148,6 +152,38 @@ class Ending(Record):
     how: Literal["finished", "raised"]
     exception_type: str | None = None
     exception_message: str | None = None
+
+
+class Grading(Record):
+    """What was found when the agent had ended, before and after it was graded. What could not be looked at is None."""
+
+    began: float
+    """Unix seconds, of our clock: from here on only the verifier may write."""
+    running: tuple[str, ...] | None = None
+    """The names of the processes that the agent had left running."""
+    survivors: tuple[str, ...] | None = None
+    """Those of them that could not be ended, and ran beside the verifier."""
+    variables: tuple[str, ...] | None = None
+    """The names of the environment variables that the verifier gets."""
+    seam_variables: tuple[str, ...] = ()
+    """Those of them whose value holds the attempt's key or the proxy's address."""
+    own_variables: dict[str, bool] = {}
+    """Those that the task sets for its verifier: whether it gets them with the operator's value."""
+    key_in_files: tuple[str, ...] | None = None
+    """The logs into which the harness had written the attempt's key; it is redacted in them."""
+    reward_written: float | None = None
+    """Unix seconds: when the reward's file was last written, where the sandbox shares our clock."""
+
+
+class RewardChoice(Record):
+    """Which of the verifier's numbers is the reward, as it was chosen when the attempt ended."""
+
+    key: str | None
+    """None where the rule chooses none."""
+    text: str | None = None
+    """The number as the verifier wrote it."""
+    refused: str = ""
+    """Why there is no scalar though the verifier spoke."""
 
 
 class Manifest(Record):
@@ -169,6 +205,18 @@ class Manifest(Record):
     """SHA-256 of what really ran, e.g. ``harness``."""
     rejected: int = 0
     """Requests that came to the proxy with a wrong key or none: answered 401, and recorded only in this number."""
+    key_digest: str | None = None
+    """SHA-256 of the attempt's key; the key itself is nowhere."""
+    network: Network | None = None
+    """What the sandbox lets out; None where nobody said."""
+    egress: tuple[str, ...] = ()
+    """Where something in a watched sandbox went, or tried to go, that is not the proxy."""
+    sandbox_gone: bool | None = None
+    """Whether the sandbox was found to be gone after the attempt; None where nobody looked."""
+    grading: Grading | None = None
+    """None where it was not graded, or by an older version."""
+    reward: RewardChoice | None = None
+    """None where an older version wrote the evidence."""
     requirements: str
     started_at: str
     ended_at: str
