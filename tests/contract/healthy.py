@@ -39,6 +39,16 @@ def mini(*, graded: bool = True, attempt: int = 1, scenario: str = "edit_file", 
     return build("mini-swe-agent", streams=False, graded=graded, attempt=attempt, scenario=scenario, engine=engine)
 
 
+def every() -> dict[str, Evidence]:
+    """All kinds of healthy evidence by name; the kill matrix is computed over them. A kind that a requirement needs is added here."""
+    return {
+        "pi": pi(),
+        "pi without a verdict": pi(graded=False),
+        "mini-swe-agent": mini(),
+        "mini-swe-agent without a verdict": mini(graded=False),
+    }
+
+
 def build(harness: str, *, streams: bool, graded: bool, attempt: int, scenario: str, engine: str) -> Evidence:
     ids = random.Random(harness)
     messages: list[Json] = [{"role": "system", "content": "You are an agent."}, {"role": "user", "content": "Do the task."}]

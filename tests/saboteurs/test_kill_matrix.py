@@ -1,66 +1,77 @@
-"""Every saboteur turns exactly its requirement red, every requirement has one that does, and healthy evidence trips nothing."""
+"""Every saboteur turns exactly its requirements red, every requirement has one that does, and unharmed evidence trips nothing."""
+
+import dataclasses
+import runpy
+from pathlib import Path
 
 import pytest
 
-from pytest_harness.contract import judge
+from pytest_harness.contract.kills import kill_matrix, to_text
 from pytest_harness.requirements import load_catalogue
 from pytest_harness.saboteurs import NothingToSabotage, SaboteurError, apply, names
 
-CATALOGUE = load_catalogue()
-TARGETS = {
-    name: {requirement.id for requirement in CATALOGUE if name in requirement.saboteurs}
-    for name in {name for requirement in CATALOGUE for name in requirement.saboteurs}
-}
+WHOLE_MATRIX = runpy.run_path(str(Path(__file__).parent / "matrix.py"))["whole_matrix"]
 
 
-@pytest.fixture(scope="session")
-def evidences(healthy):
-    return {
-        "pi": healthy.pi(),
-        "pi without a verdict": healthy.pi(graded=False),
-        "mini": healthy.mini(),
-        "mini without a verdict": healthy.mini(graded=False),
-    }
+@pytest.fixture(scope="module")
+def matrix(healthy):
+    return WHOLE_MATRIX(healthy.every())
 
 
-def results(evidence):
-    judgements = judge(evidence, CATALOGUE)
-    broken = [f"{judgement.requirement.id}: {judgement.reason}" for judgement in judgements if judgement.result == "error"]
-    assert not broken
-    return {judgement.requirement.id: judgement.result for judgement in judgements}
+@pytest.fixture(scope="module")
+def small(healthy):
+    """A matrix of one requirement over one record."""
+    catalogue = load_catalogue()
+    one = dataclasses.replace(catalogue, requirements=(catalogue["LGP-003"],))
+    whole = kill_matrix(one, {"pi": healthy.pi()})
+    return dataclasses.replace(whole, harmed={name: whole.harmed[name] for name in catalogue["LGP-003"].saboteurs})
 
 
-def failed(evidence):
-    return {name for name, result in results(evidence).items() if result == "failed"}
+def test_the_matrix_has_no_hole(matrix):
+    assert matrix.holes == ()
 
 
-def test_healthy_evidence_trips_nothing(evidences):
-    assert {name: failed(evidence) for name, evidence in evidences.items()} == {name: set() for name in evidences}
+@pytest.mark.parametrize("name", names())
+def test_a_saboteur_turns_exactly_its_requirements_red_wherever_it_finds_a_place(matrix, name):
+    assert matrix.harmed[name]
+    declared = matrix.declared(name)
+    assert {place: broken ^ declared for place, broken in matrix.harmed[name].items() if broken != declared} == {}
 
 
-def test_healthy_evidence_exercises_every_requirement(evidences):
-    passed = {name for evidence in evidences.values() for name, result in results(evidence).items() if result == "passed"}
-    assert passed == {requirement.id for requirement in CATALOGUE}
+def test_the_matrix_is_over_evidence_made_by_hand_and_recorded(matrix, healthy):
+    assert set(healthy.every()) < set(matrix.unharmed)
 
 
-def test_the_catalogue_names_exactly_the_saboteurs_that_there_are():
-    assert sorted(TARGETS) == list(names())
+def test_a_whole_matrix_is_told_without_holes(small):
+    text = to_text(small)
+    assert small.holes == ()
+    assert "nan_logprob        x    1 of 1" in text
+    assert text.endswith("4 saboteurs, 1 requirements of 2026.12, 1 unharmed records, 0 holes\n")
 
 
-@pytest.mark.parametrize("name", sorted(TARGETS))
-def test_a_run_with_one_saboteur_goes_red_on_exactly_its_requirement(name, evidences):
-    tripped = {}
-    for kind, evidence in evidences.items():
-        try:
-            sabotaged = apply(name, evidence)
-        except NothingToSabotage:
-            continue
-        tripped[kind] = failed(sabotaged)
-    assert tripped
-    assert all(requirements == TARGETS[name] for requirements in tripped.values()), tripped
+def broken(small, **changes):
+    (hole,) = dataclasses.replace(small, **changes).holes
+    return hole
 
 
-def test_a_saboteur_leaves_the_evidence_that_it_was_given_alone(evidences):
+def test_each_kind_of_hole_is_named(small):
+    title = "LGP-003 A logprob is finite and not positive"
+    trips = {"pi": frozenset({"LGP-003"})}
+    harmed = dict(small.harmed)
+    assert broken(small, unharmed=trips) == "LGP-003 speaks against pi, in which nothing is wrong"
+    assert broken(small, passed=frozenset()) == f"{title}: no evidence exercises it"
+    missing = {name: tripped for name, tripped in harmed.items() if name != "nan_logprob"}
+    assert broken(small, harmed=missing) == f"{title}: its saboteur nan_logprob does not exist"
+    assert broken(small, harmed={**harmed, "nan_logprob": {}}) == "nan_logprob: no evidence offers it a place"
+    assert broken(small, harmed={**harmed, "nan_logprob": {"pi": frozenset()}}) == "nan_logprob in pi: LGP-003 does not notice"
+    both = {"pi": frozenset({"LGP-003", "TOK-001"})}
+    assert broken(small, harmed={**harmed, "nan_logprob": both}) == "nan_logprob in pi: TOK-001 goes red too, and does not declare it"
+    nobody = {"nobodys_fault": {"pi": frozenset()}}
+    assert broken(small, harmed={**harmed, **nobody}) == "nobodys_fault: no requirement declares it"
+
+
+def test_a_saboteur_leaves_the_evidence_that_it_was_given_alone(healthy):
+    evidences = healthy.every()
     before = {kind: (evidence.manifest, evidence.calls, dict(evidence.files)) for kind, evidence in evidences.items()}
     for name in names():
         for evidence in evidences.values():
@@ -71,6 +82,6 @@ def test_a_saboteur_leaves_the_evidence_that_it_was_given_alone(evidences):
     assert {kind: (evidence.manifest, evidence.calls, dict(evidence.files)) for kind, evidence in evidences.items()} == before
 
 
-def test_an_unknown_saboteur_is_refused_with_the_names_that_are_near(evidences):
+def test_an_unknown_saboteur_is_refused_with_the_names_that_are_near(healthy):
     with pytest.raises(SaboteurError, match="no saboteur 'nan_logprobs'; did you mean nan_logprob"):
-        apply("nan_logprobs", evidences["pi"])
+        apply("nan_logprobs", healthy.pi())
