@@ -5,9 +5,9 @@ difference is the fault.
 """
 
 from pytest_harness.saboteurs import graphs, outcomes, pairing, streams, tokens, trajectories
-from pytest_harness.saboteurs.registry import NothingToSabotage, Saboteur, SaboteurError, apply, names, saboteur
+from pytest_harness.saboteurs.registry import Aim, NothingToSabotage, Saboteur, SaboteurError, apply, chosen, names, saboteur
 
 MODULES = (tokens, graphs, pairing, streams, trajectories, outcomes)
 """The modules whose import registers the saboteurs."""
 
-__all__ = ["MODULES", "NothingToSabotage", "Saboteur", "SaboteurError", "apply", "names", "saboteur"]
+__all__ = ["MODULES", "Aim", "NothingToSabotage", "Saboteur", "SaboteurError", "apply", "chosen", "names", "saboteur"]

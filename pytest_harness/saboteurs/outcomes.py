@@ -17,6 +17,7 @@ from pytest_harness.saboteurs.surgery import (
     edit_request,
     found,
     last_turn,
+    struck_turn,
     with_call,
     with_file,
     with_manifest,
@@ -84,13 +85,13 @@ def key_in_log(evidence: Evidence) -> Evidence:
 @saboteur
 def key_in_request(evidence: Evidence) -> Evidence:
     """The harness sends its key in the body too."""
-    return with_call(evidence, edit_request(last_turn(evidence), lambda body: body.update(user=FAKE_KEY)))
+    return with_call(evidence, edit_request(struck_turn(evidence), lambda body: body.update(user=FAKE_KEY)))
 
 
 @saboteur
 def forwarded_key_header(evidence: Evidence) -> Evidence:
     """The proxy forwards the harness's key."""
-    call = last_turn(evidence)
+    call = struck_turn(evidence)
     forwarded = found(call.forwarded, "forwarded request")
     headers = {**forwarded.headers, "x-api-key": "<redacted>"}
     return with_call(evidence, call.model_copy(update={"forwarded": forwarded.model_copy(update={"headers": headers})}))

@@ -7,7 +7,7 @@ from itertools import pairwise
 from typing import Any
 
 from pytest_harness.evidence.model import Evidence
-from pytest_harness.saboteurs.registry import NothingToSabotage, saboteur
+from pytest_harness.saboteurs.registry import NothingToSabotage, chosen, saboteur
 from pytest_harness.saboteurs.surgery import (
     Json,
     call_ids,
@@ -97,13 +97,13 @@ def repeated_call_id(evidence: Evidence) -> Evidence:
 @saboteur
 def empty_call_id(evidence: Evidence) -> Evidence:
     """The engine gives a call an empty id."""
-    return replace_text(evidence, f'"{_first_id(evidence)}"', '""')
+    return replace_text(evidence, f'"{_struck_id(evidence)}"', '""')
 
 
 @saboteur
 def renamed_call_id(evidence: Evidence) -> Evidence:
     """The harness takes the punctuation out of call ids in its history."""
-    name = _first_id(evidence)
+    name = _struck_id(evidence)
 
     def rename(messages: list[Json]) -> None:
         messages[:] = json.loads(json.dumps(messages).replace(name, name.replace("-", "")))
@@ -146,23 +146,23 @@ def repaired_arguments(evidence: Evidence) -> Evidence:
         fragment = next(call for call in tool_calls(parts) if call["function"].get("arguments"))
         fragment["function"]["arguments"] = " " + fragment["function"]["arguments"]
 
-    call = next((call for call, ids in zip(evidence.calls, call_ids(evidence), strict=True) if ids), None)
-    if call is None:
+    turns = [call for call, ids in zip(evidence.calls, call_ids(evidence), strict=True) if ids]
+    if not turns:
         raise NothingToSabotage("no turn has a tool call")
-    return with_call(evidence, edit_delivered(call, repair))
+    return with_call(evidence, edit_delivered(chosen(turns, 0), repair))
 
 
 @saboteur
 def new_call_id(evidence: Evidence) -> Evidence:
     """The proxy gives calls ids of its own; harness and log know no other."""
-    return replace_text(evidence, _first_id(evidence), "call_of_the_proxy", but_replied=True)
+    return replace_text(evidence, _struck_id(evidence), "call_of_the_proxy", but_replied=True)
 
 
-def _first_id(evidence: Evidence) -> str:
-    for ids in call_ids(evidence):
-        if ids:
-            return ids[0]
-    raise NothingToSabotage("no turn has a tool call")
+def _struck_id(evidence: Evidence) -> str:
+    made = [name for ids in call_ids(evidence) for name in ids]
+    if not made:
+        raise NothingToSabotage("no turn has a tool call")
+    return chosen(made, 0)
 
 
 def _results(messages: list[Json]) -> bool:

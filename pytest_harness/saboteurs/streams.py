@@ -6,15 +6,15 @@ from collections.abc import Callable
 from typing import Any
 
 from pytest_harness.evidence.model import Call, Evidence
-from pytest_harness.saboteurs.registry import NothingToSabotage, saboteur
+from pytest_harness.saboteurs.registry import NothingToSabotage, chosen, saboteur
 from pytest_harness.saboteurs.surgery import (
     Json,
     choices,
     edit_delivered,
     edit_reply,
     found,
-    last_turn,
     spoken,
+    struck_turn,
     tool_calls,
     with_call,
     with_manifest,
@@ -127,11 +127,11 @@ def altered_usage(evidence: Evidence) -> Evidence:
 
 
 def _deliver(evidence: Evidence, edit: Callable[[list[Json]], Any]) -> Evidence:
-    return with_call(evidence, edit_delivered(last_turn(evidence), edit))
+    return with_call(evidence, edit_delivered(struck_turn(evidence), edit))
 
 
 def _streamed(evidence: Evidence) -> Call:
-    call = last_turn(evidence)
+    call = struck_turn(evidence)
     if not call.streamed:
         raise NothingToSabotage("the last turn was not streamed")
     return call
@@ -140,12 +140,15 @@ def _streamed(evidence: Evidence) -> Call:
 def _streamed_call(evidence: Evidence) -> Call:
     """A streamed turn of which a call came in several fragments."""
     counts: list[int] = []
+    fragmented = []
     for call in evidence.calls:
         if call.streamed and call.delivered is not None:
             edit_delivered(call, lambda parts: counts.append(len(tool_calls(parts))))
             if counts[-1] > 1:
-                return call
-    raise NothingToSabotage("no tool call was streamed in fragments")
+                fragmented.append(call)
+    if not fragmented:
+        raise NothingToSabotage("no tool call was streamed in fragments")
+    return chosen(fragmented, 0)
 
 
 def _body(evidence: Evidence, change: Callable[[str], str]) -> Evidence:

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from pytest_harness.evidence.model import Call, Evidence, Message, Sample
-from pytest_harness.saboteurs.registry import NothingToSabotage
+from pytest_harness.saboteurs.registry import NothingToSabotage, chosen
 
 Json = dict[str, Any]
 
@@ -25,7 +25,16 @@ def found[T](value: T | None, what: str) -> T:
 
 def last_turn(evidence: Evidence) -> Call:
     """The last answered call."""
-    return found(next((call for call in reversed(evidence.calls) if call.outcome == "complete" and call.samples), None), "answered call")
+    return _answered(evidence)[-1]
+
+
+def struck_turn(evidence: Evidence) -> Call:
+    """The answered call at which to strike, the last one unless the saboteur has an aim."""
+    return chosen(_answered(evidence), -1)
+
+
+def _answered(evidence: Evidence) -> list[Call]:
+    return found([call for call in evidence.calls if call.outcome == "complete" and call.samples] or None, "answered call")
 
 
 def with_call(evidence: Evidence, changed: Call) -> Evidence:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from pytest_harness.evidence.model import Call, Evidence
-from pytest_harness.saboteurs.registry import saboteur
+from pytest_harness.saboteurs.registry import chosen, saboteur
 from pytest_harness.saboteurs.surgery import (
     Json,
     edit_forwarded,
@@ -15,6 +15,7 @@ from pytest_harness.saboteurs.surgery import (
     found,
     last_turn,
     resample,
+    struck_turn,
     with_call,
     with_prompt,
 )
@@ -23,13 +24,14 @@ from pytest_harness.saboteurs.surgery import (
 @saboteur
 def retokenised_sample(evidence: Evidence) -> Evidence:
     """The record's ids were made by encoding the text again."""
-    return _record(evidence, lambda ids, logprobs: ((*ids[:-2], ids[-1] + 1, ids[-1]), logprobs))
+    # of an earlier turn the chain would break too
+    return _record(evidence, last_turn(evidence), lambda ids, logprobs: ((*ids[:-2], ids[-1] + 1, ids[-1]), logprobs))
 
 
 @saboteur
 def retokenised_prompt(evidence: Evidence) -> Evidence:
     """The record's prompt was rendered anew."""
-    call = last_turn(evidence)
+    call = last_turn(evidence)  # of an earlier turn the chain would break too
     ids = found(call.prompt_ids, "prompt ids")
     return with_call(evidence, call.model_copy(update={"prompt_ids": (*ids[:-1], ids[-1] + 1)}))
 
@@ -37,13 +39,13 @@ def retokenised_prompt(evidence: Evidence) -> Evidence:
 @saboteur
 def lost_sampled_ids(evidence: Evidence) -> Evidence:
     """The engine sent no ids for a turn."""
-    return with_call(evidence, resample(last_turn(evidence), lambda _, entries: (None, entries)))
+    return with_call(evidence, resample(struck_turn(evidence), lambda _, entries: (None, entries)))
 
 
 @saboteur
 def lost_prompt_ids(evidence: Evidence) -> Evidence:
     """The engine sent no ids for a prompt."""
-    return with_call(evidence, with_prompt(last_turn(evidence), None))
+    return with_call(evidence, with_prompt(struck_turn(evidence), None))
 
 
 @saboteur
@@ -79,7 +81,7 @@ def wrong_usage(evidence: Evidence) -> Evidence:
             if part.get("usage"):
                 part["usage"]["completion_tokens"] += 1
 
-    return with_call(evidence, edit_reply(last_turn(evidence), more))
+    return with_call(evidence, edit_reply(struck_turn(evidence), more))
 
 
 @saboteur
@@ -133,7 +135,7 @@ def dropped_tool(evidence: Evidence) -> Evidence:
 @saboteur
 def altered_logprob(evidence: Evidence) -> Evidence:
     """The record's logprobs were rounded."""
-    return _record(evidence, lambda ids, logprobs: (ids, (*logprobs[:-1], logprobs[-1] - 0.5)))
+    return _record(evidence, struck_turn(evidence), lambda ids, logprobs: (ids, (*logprobs[:-1], logprobs[-1] - 0.5)))
 
 
 @saboteur
@@ -187,8 +189,7 @@ def zero_filled_logprobs(evidence: Evidence) -> Evidence:
     return evidence
 
 
-def _record(evidence: Evidence, change: Callable[[Any, Any], tuple[Any, Any]]) -> Evidence:
-    call = last_turn(evidence)
+def _record(evidence: Evidence, call: Call, change: Callable[[Any, Any], tuple[Any, Any]]) -> Evidence:
     sample = call.samples[0]
     ids, logprobs = change(found(sample.token_ids, "sampled ids"), found(sample.logprobs, "logprobs"))
     changed = sample.model_copy(update={"token_ids": ids, "logprobs": logprobs})
@@ -196,17 +197,23 @@ def _record(evidence: Evidence, change: Callable[[Any, Any], tuple[Any, Any]]) -
 
 
 def _id(evidence: Evidence, change: Callable[[int], Any]) -> Evidence:
-    return with_call(evidence, resample(last_turn(evidence), lambda ids, entries: ([change(ids[0]), *ids[1:]], entries)))
+    return with_call(evidence, resample(struck_turn(evidence), lambda ids, entries: (_changed(ids, change), entries)))
 
 
 def _entries(evidence: Evidence, change: Callable[[list[Json]], list[Json] | None]) -> Evidence:
-    return with_call(evidence, resample(last_turn(evidence), lambda ids, entries: (ids, change(entries))))
+    return with_call(evidence, resample(struck_turn(evidence), lambda ids, entries: (ids, change(entries))))
 
 
 def _logprob(evidence: Evidence, value: float | None) -> Evidence:
-    return _entries(evidence, lambda entries: [{**entries[0], "logprob": value}, *entries[1:]])
+    return _entries(evidence, lambda entries: _changed(entries, lambda entry: {**entry, "logprob": value}))
+
+
+def _changed[T](values: list[T], change: Callable[[T], Any]) -> list[Any]:
+    """The list with one of its values changed."""
+    at = chosen(range(len(values)), 0)
+    return [*values[:at], change(values[at]), *values[at + 1 :]]
 
 
 def _forward(evidence: Evidence, edit: Callable[[Json], Any]) -> Evidence:
-    call: Call = last_turn(evidence)
+    call: Call = struck_turn(evidence)
     return with_call(evidence, edit_forwarded(call, edit))

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from pytest_harness.evidence.model import Evidence
-from pytest_harness.saboteurs.registry import NothingToSabotage, saboteur
+from pytest_harness.saboteurs.registry import NothingToSabotage, chosen, saboteur
 from pytest_harness.saboteurs.surgery import RESULT, TRAJECTORY, Json, edit_file, found, with_file
 
 
@@ -38,7 +38,7 @@ def miscounted_calls(evidence: Evidence) -> Evidence:
 @saboteur
 def unlinked_result(evidence: Evidence) -> Evidence:
     """A result does not say which call it answers."""
-    return _steps(evidence, lambda steps: _linked(steps)[0].pop("source_call_id"))
+    return _steps(evidence, lambda steps: chosen(_linked(steps), 0).pop("source_call_id"))
 
 
 @saboteur
@@ -46,7 +46,7 @@ def lost_result(evidence: Evidence) -> Evidence:
     """A call in the middle has no result."""
 
     def lose(steps: list[Json]) -> None:
-        lost = _linked(steps)[0]
+        lost = chosen(_linked(steps), 0)
         for step in steps:
             results = (step.get("observation") or {}).get("results") or []
             step_results = [result for result in results if result is not lost]
@@ -61,8 +61,8 @@ def forged_logged_call(evidence: Evidence) -> Evidence:
     """The log shows another command than the one that the model gave."""
 
     def forge(steps: list[Json]) -> None:
-        step = next((step for step in steps if step.get("tool_calls")), None)
-        found(step, "step with a tool call")["tool_calls"][0]["arguments"] = {"command": "true"}
+        made = [call for step in steps for call in step.get("tool_calls") or ()]
+        chosen(found(made or None, "step with a tool call"), 0)["arguments"] = {"command": "true"}
 
     return _steps(evidence, forge)
 

@@ -5,8 +5,11 @@ import runpy
 from pathlib import Path
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from pytest_harness.contract.kills import kill_matrix, to_text
+from pytest_harness.contract import judge
+from pytest_harness.contract.kills import broken, kill_matrix, to_text
 from pytest_harness.requirements import load_catalogue
 from pytest_harness.saboteurs import NothingToSabotage, SaboteurError, apply, names
 
@@ -38,6 +41,19 @@ def test_a_saboteur_turns_exactly_its_requirements_red_wherever_it_finds_a_place
     assert {place: broken ^ declared for place, broken in matrix.harmed[name].items() if broken != declared} == {}
 
 
+@pytest.mark.parametrize("name", names())
+@settings(max_examples=10)
+@given(data=st.data())
+def test_a_saboteur_turns_exactly_its_requirements_red_wherever_it_strikes(matrix, healthy, name, data):
+    evidences = healthy.every()
+    place = data.draw(st.sampled_from(sorted(set(matrix.harmed[name]) & set(evidences))))
+    try:
+        harmed = apply(name, evidences[place], aim=lambda count: data.draw(st.integers(0, count - 1)))
+    except NothingToSabotage:
+        return
+    assert broken(judge(harmed, matrix.catalogue)) == matrix.declared(name)
+
+
 def test_the_matrix_is_over_evidence_made_by_hand_and_recorded(matrix, healthy):
     assert set(healthy.every()) < set(matrix.unharmed)
 
@@ -49,7 +65,7 @@ def test_a_whole_matrix_is_told_without_holes(small):
     assert text.endswith("4 saboteurs, 1 requirements of 2026.12, 1 unharmed records, 0 holes\n")
 
 
-def broken(small, **changes):
+def the_hole(small, **changes):
     (hole,) = dataclasses.replace(small, **changes).holes
     return hole
 
@@ -58,16 +74,16 @@ def test_each_kind_of_hole_is_named(small):
     title = "LGP-003 A logprob is finite and not positive"
     trips = {"pi": frozenset({"LGP-003"})}
     harmed = dict(small.harmed)
-    assert broken(small, unharmed=trips) == "LGP-003 speaks against pi, in which nothing is wrong"
-    assert broken(small, passed=frozenset()) == f"{title}: no evidence exercises it"
+    assert the_hole(small, unharmed=trips) == "LGP-003 speaks against pi, in which nothing is wrong"
+    assert the_hole(small, passed=frozenset()) == f"{title}: no evidence exercises it"
     missing = {name: tripped for name, tripped in harmed.items() if name != "nan_logprob"}
-    assert broken(small, harmed=missing) == f"{title}: its saboteur nan_logprob does not exist"
-    assert broken(small, harmed={**harmed, "nan_logprob": {}}) == "nan_logprob: no evidence offers it a place"
-    assert broken(small, harmed={**harmed, "nan_logprob": {"pi": frozenset()}}) == "nan_logprob in pi: LGP-003 does not notice"
+    assert the_hole(small, harmed=missing) == f"{title}: its saboteur nan_logprob does not exist"
+    assert the_hole(small, harmed={**harmed, "nan_logprob": {}}) == "nan_logprob: no evidence offers it a place"
+    assert the_hole(small, harmed={**harmed, "nan_logprob": {"pi": frozenset()}}) == "nan_logprob in pi: LGP-003 does not notice"
     both = {"pi": frozenset({"LGP-003", "TOK-001"})}
-    assert broken(small, harmed={**harmed, "nan_logprob": both}) == "nan_logprob in pi: TOK-001 goes red too, and does not declare it"
+    assert the_hole(small, harmed={**harmed, "nan_logprob": both}) == "nan_logprob in pi: TOK-001 goes red too, and does not declare it"
     nobody = {"nobodys_fault": {"pi": frozenset()}}
-    assert broken(small, harmed={**harmed, **nobody}) == "nobodys_fault: no requirement declares it"
+    assert the_hole(small, harmed={**harmed, **nobody}) == "nobodys_fault: no requirement declares it"
 
 
 def test_a_saboteur_leaves_the_evidence_that_it_was_given_alone(healthy):
