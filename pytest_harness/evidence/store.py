@@ -1,10 +1,12 @@
 """Evidence on disk: ``<harness>/<sandbox>/<engine>/<scenario>/<attempt>/`` with a manifest, the calls, and Harbor's files.
 
-An attempt's folder appears whole or not at all: it is written beside its place and renamed into it.
+An attempt's folder appears whole or not at all: it is written beside its place and renamed into it. What was changed in it afterwards
+is refused, as is what cannot be read: each in one sentence.
 """
 
 from __future__ import annotations
 
+import itertools
 import json
 import shutil
 import tempfile
@@ -15,12 +17,14 @@ from typing import Any
 from pydantic import BaseModel, ValidationError
 
 from pytest_harness.evidence.model import EVIDENCE_VERSION, Call, Evidence, Manifest
+from pytest_harness.evidence.seal import broken_seal, write_seal
 from pytest_harness.textfile import TextFileError, read_text
 
 MANIFEST = "manifest.json"
 CALLS = "calls.ndjson"
 REDACTED = "<redacted>"
 FILE_FOLDERS = ("trial", "native")
+AGAIN = "restore it or run the rollout again"
 
 
 class EvidenceError(Exception):
@@ -59,6 +63,7 @@ def write_evidence(
         with (staging / CALLS).open("w", encoding="utf-8") as lines:
             lines.writelines(call.model_dump_json() + "\n" for call in calls)
         (staging / MANIFEST).write_text(manifest.model_dump_json(indent=1) + "\n", encoding="utf-8")
+        seal_record(staging)
         if target.exists():
             old = Path(tempfile.mkdtemp(prefix=f".{target.name}-old-", dir=target.parent))
             target.rename(old / "old")
@@ -70,6 +75,11 @@ def write_evidence(
         shutil.rmtree(staging, ignore_errors=True)
         raise
     return target
+
+
+def seal_record(folder: Path) -> None:
+    """Seal a record as it is now: whoever cleans one for publication does it last."""
+    write_seal(folder, _files(folder))
 
 
 def find_evidence(root: Path) -> Iterator[Path]:
@@ -84,12 +94,21 @@ def find_evidence(root: Path) -> Iterator[Path]:
 def read_evidence(folder: Path) -> Evidence:
     """Read the evidence of one attempt.
 
-    Raises EvidenceError where a file is missing, torn, or from a newer version than this reader.
+    Raises EvidenceError where a file is missing, torn, changed after it was written, or from a newer version than this reader.
     """
     manifest = _parse(Manifest, folder / MANIFEST, _text(folder / MANIFEST))
+    text = _text(folder / CALLS)
     # Not splitlines(): JSON leaves U+2028 and U+0085 as they are, and Python takes them for line ends too.
-    lines = _text(folder / CALLS).rstrip("\n").split("\n") if _text(folder / CALLS).strip() else []
+    lines = text.rstrip("\n").split("\n") if text.strip() else []
     calls = tuple(_parse(Call, folder / CALLS, line, number) for number, line in enumerate(lines, start=1))
+    for number, (before, call) in enumerate(itertools.pairwise(calls), start=2):
+        if call.index <= before.index:
+            raise EvidenceError(
+                f"{folder / CALLS}, line {number}: call {call.index} stands behind call {before.index}, so calls are out of order or there "
+                f"twice; {AGAIN}"
+            )
+    if (change := broken_seal(folder, _files(folder))) is not None:
+        raise EvidenceError(_one_line(f"{folder}: {change} after the evidence was written; {AGAIN}"))
     return Evidence(manifest=manifest, calls=calls, files=dict(_texts(folder)))
 
 
@@ -107,15 +126,17 @@ def _text(path: Path) -> str:
     try:
         return read_text(path)
     except TextFileError as error:
-        raise EvidenceError(f"{error}, so this is not the whole evidence of an attempt; restore it or run the rollout again") from None
+        raise EvidenceError(_one_line(f"{error}, so this is not the whole evidence of an attempt; {AGAIN}")) from None
 
 
 def _parse[Model: BaseModel](model: type[Model], path: Path, text: str, line: int | None = None) -> Model:
     where = str(path) if line is None else f"{path}, line {line}"
+    if not text.strip():
+        raise EvidenceError(f"{where} is empty; {AGAIN}")
     try:
         document: Any = json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise EvidenceError(f"{where} is not JSON ({error}); restore it or run the rollout again") from None
+        raise EvidenceError(_one_line(f"{where} is not JSON ({error}); {AGAIN}")) from None
     if isinstance(document, dict):
         version = document.get("evidence_version")
         if isinstance(version, int) and version > EVIDENCE_VERSION:
@@ -127,14 +148,26 @@ def _parse[Model: BaseModel](model: type[Model], path: Path, text: str, line: in
     except ValidationError as error:
         first = error.errors()[0]
         key = ".".join(str(part) for part in first["loc"]) or "the document"
-        raise EvidenceError(f"{where}: {key}: {first['msg']}; it was changed after it was written, or comes from another program") from None
+        raise EvidenceError(
+            _one_line(f"{where}: {key}: {first['msg']}; it was changed after it was written, or comes from another program; {AGAIN}")
+        ) from None
+
+
+def _one_line(sentence: str) -> str:
+    """The sentence as it can be printed, whatever the broken file put into it."""
+    return "".join(each if each.isprintable() else each.encode("unicode_escape").decode() for each in sentence)
+
+
+def _files(folder: Path) -> Iterator[Path]:
+    """The files that make the record: not what was derived from it, and no link."""
+    yield from (folder / name for name in (MANIFEST, CALLS))
+    for name in FILE_FOLDERS:
+        yield from (path for path in sorted((folder / name).rglob("*")) if path.is_file() and not path.is_symlink())
 
 
 def _texts(folder: Path) -> Iterator[tuple[str, str]]:
-    for name in FILE_FOLDERS:
-        for path in sorted((folder / name).rglob("*")):
-            if path.is_file() and not path.is_symlink():
-                try:
-                    yield path.relative_to(folder).as_posix(), path.read_text(encoding="utf-8")
-                except (UnicodeDecodeError, OSError):
-                    continue
+    for path in itertools.islice(_files(folder), 2, None):
+        try:
+            yield path.relative_to(folder).as_posix(), path.read_text(encoding="utf-8")
+        except (UnicodeDecodeError, OSError):
+            continue
