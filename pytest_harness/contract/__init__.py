@@ -1,6 +1,22 @@
 """The contract: one check for every requirement, from evidence to findings, and what judges by them."""
 
-from pytest_harness.contract import graphs, isolation, logprobs, pairing, rewards, seam, streams, tokens, trajectory
+from pytest_harness.contract import (
+    errors,
+    finishes,
+    graphs,
+    isolation,
+    logprobs,
+    pairing,
+    rewards,
+    sandbox,
+    seam,
+    streams,
+    tokens,
+    trajectory,
+    usage,
+)
+from pytest_harness.contract.grading import Grade, State, grade, mean, reward
+from pytest_harness.contract.groups import group_findings
 from pytest_harness.contract.judge import deviations_in_range, judge, judge_one
 from pytest_harness.contract.model import (
     ContractError,
@@ -14,9 +30,9 @@ from pytest_harness.contract.model import (
     check_of,
     registered,
 )
-from pytest_harness.contract.validity import Blame, Validity, reward, trial_exception, validity
+from pytest_harness.contract.validity import Blame, Validity, trial_exception, validity
 
-FAMILIES = (tokens, logprobs, graphs, pairing, streams, trajectory, rewards, isolation, seam)
+FAMILIES = (tokens, logprobs, graphs, pairing, streams, usage, finishes, errors, trajectory, rewards, isolation, sandbox, seam)
 """The modules whose import registers the checks."""
 
 __all__ = [
@@ -25,16 +41,21 @@ __all__ = [
     "ContractError",
     "Fault",
     "Finding",
+    "Grade",
     "Judgement",
     "NotExercised",
     "Result",
+    "State",
     "Unverifiable",
     "Validity",
     "check",
     "check_of",
     "deviations_in_range",
+    "grade",
+    "group_findings",
     "judge",
     "judge_one",
+    "mean",
     "registered",
     "reward",
     "trial_exception",

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
-from pytest_harness.contract.chat_wire import ROUTES, Turn, line, short, steps
-from pytest_harness.contract.model import Fault, NotExercised, check
+from pytest_harness.contract.chat_wire import Turn, line, short, steps, turns
+from pytest_harness.contract.model import Fault, NotExercised, Unverifiable, check
 from pytest_harness.contract.pairing import argument_texts
 from pytest_harness.contract.validity import trial_exception, trial_exception_message
 from pytest_harness.evidence.model import Call, Evidence
+from pytest_harness.graph import ROUTES
 
 MOST_TRIES = 2
 """How often a harness may ask the same before it counts as one that does not go on; a second time is GRF-003's."""
+SCRIPTED = "scripted"
+SHA256 = re.compile(r"[0-9a-f]{64}")
 NO_VERDICT = frozenset({"RewardFileNotFoundError", "RewardFileEmptyError"})
 
 
@@ -95,6 +99,43 @@ def it_speaks_the_dialect_that_it_declares(evidence: Evidence) -> Iterator[Fault
     for call in answered:
         if call.dialect != declared or not _route(call).endswith(ROUTES[declared]):
             yield Fault(call.index, f"{declared} on …{ROUTES[declared]}", f"{call.dialect} on {call.path}", line(call))
+
+
+@check("SEA-008")
+def no_call_goes_past_the_proxy(evidence: Evidence) -> Iterator[Fault]:
+    """By what the sandbox lets out. Where nobody watches, nobody can say."""
+    manifest = evidence.manifest
+    if manifest.network is None:
+        raise Unverifiable("the evidence does not say what the sandbox let out")
+    if manifest.network == "open":
+        raise Unverifiable("the sandbox has an open network, and nobody recorded what left it; use one without, such as --sandbox=local")
+    for target in manifest.egress:
+        yield Fault(None, "no connection but those to the proxy", target, "manifest.json egress")
+
+
+@check("SEA-009")
+def what_ran_is_known_by_its_digest(evidence: Evidence) -> Iterator[Fault]:
+    """The version says what it calls itself, the digest what it is; manifest and row name the same harness."""
+    manifest = evidence.manifest
+    for name, digest in {"digests.harness": manifest.digests.get("harness", ""), "seam.digest": manifest.seam.digest}.items():
+        if not SHA256.fullmatch(digest):
+            yield Fault(None, "a SHA-256", repr(digest), f"manifest.json {name}")
+    if manifest.harness != manifest.seam.harness:
+        yield Fault(None, f"{manifest.harness}, as the manifest says", manifest.seam.harness, "manifest.json seam.harness")
+
+
+@check("SEA-010")
+def the_engine_that_is_named_has_answered(evidence: Evidence) -> Iterator[Fault]:
+    """The scripted engine signs its replies: under another engine's name they would count as a model's."""
+    answered = turns(evidence)
+    if not answered:
+        raise NotExercised("no model call was answered")
+    engine = evidence.manifest.engine
+    for turn in answered:
+        fingerprint = turn.engine.fingerprint
+        if engine != SCRIPTED and isinstance(fingerprint, str) and fingerprint.startswith(f"{SCRIPTED}-"):
+            seen = f"a reply signed {short(fingerprint)}"
+            yield Fault(turn.call.index, f"replies of {engine}, as the manifest says", seen, f"{line(turn.call)}, replied.body")
 
 
 def missing_commands(evidence: Evidence) -> list[Fault]:

@@ -20,6 +20,7 @@ _SURROUNDINGS = frozenset(
         "SandboxBuildFailedError",
         "AgentSetupTimeoutError",
         "HealthcheckError",
+        "SandboxDiedError",
         "SandboxLikelyOutOfMemoryError",
         "MemoryLimitExceededError",
         "SSHAccessError",
@@ -103,6 +104,9 @@ def _said(evidence: Evidence, outcome: str) -> str:
 def _broken_call(evidence: Evidence) -> Validity | None:
     """A fault of the proxy, or one of the engine over which the agent stumbled, is not held against the agent."""
     for call in evidence.calls:
+        if call.outcome == "complete" and (call.forwarded is None or call.replied is None):
+            missing = "request to the engine" if call.forwarded is None else "reply of the engine"
+            return Validity(False, "ourselves", f"the capture is broken: call {call.index} was answered, and no {missing} is recorded")
         if call.outcome == "proxy_error":
             return Validity(False, "ourselves", f"the proxy failed in call {call.index}: {call.error}")
         if call.outcome in _BROKEN_ENGINE and trial_exception(evidence) is not None and trial_exception(evidence) not in _VERIFIER:
@@ -115,11 +119,13 @@ def _engine_blame(evidence: Evidence) -> Blame:
     return "ourselves" if evidence.manifest.engine in _OUR_ENGINES else "surroundings"
 
 
-def reward(evidence: Evidence) -> float | None:
-    """The verifier's number under the key ``reward``, as Harbor recorded it, valid or not; None if there is none."""
-    result = (evidence.trial_result or {}).get("verifier_result") or {}
-    value = (result.get("rewards") or {}).get("reward") if isinstance(result, dict) else None
-    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
+def voids_rewards(evidence: Evidence) -> bool:
+    """Whether the recorded exception means that a reward beside it says nothing: by the policy that Harbor recorded with
+    it, and whatever that says for a fault of the sandbox or of the verifier."""
+    info = (evidence.trial_result or {}).get("exception_info")
+    policy = info.get("policy") if isinstance(info, dict) else None
+    forgiven = isinstance(policy, dict) and policy.get("has_valid_reward") is False
+    return forgiven or trial_exception(evidence) in _SURROUNDINGS | _VERIFIER
 
 
 def trial_exception_message(evidence: Evidence) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import platform
 import secrets
 import shutil
@@ -13,12 +14,14 @@ from pathlib import Path
 
 from pytest_harness import __version__
 from pytest_harness.capture import CaptureProxy, Upstream
+from pytest_harness.contract.grading import RESULT, REWARD_JSON, REWARD_TEXT, recorded_choice
 from pytest_harness.engines.scripted import Script, ScriptedEngine
-from pytest_harness.evidence import Manifest, write_evidence
+from pytest_harness.evidence import Call, Evidence, Manifest, RewardChoice, write_evidence
 from pytest_harness.provision import Installed
+from pytest_harness.rollouts.aftermath import Aftermath
 from pytest_harness.rollouts.spec import RolloutSpec
 from pytest_harness.rollouts.trial import agent_config, local_sandbox, run_trial
-from pytest_harness.sandboxes.bubblewrap import Sandbox
+from pytest_harness.sandboxes.bubblewrap import Sandbox, SandboxDiedError
 from pytest_harness.sandboxes.gates import gate
 from pytest_harness.serving import BackgroundServer
 
@@ -44,9 +47,13 @@ def run_rollout(spec: RolloutSpec, installed: Installed, *, evidence_dir: Path, 
     with BackgroundServer(engine) as engine_server, BackgroundServer(proxy) as proxy_server:
         upstream = Upstream(url=engine_server.listen().url, api_key=engine_key, model=MODEL)
         session = proxy.open_session(upstream, journal=work / "journal.ndjson")
-        agent = spec.seam.render(url=f"http://127.0.0.1:{PROXY_PORT}", key=session.key, model=MODEL)
+        address = f"127.0.0.1:{PROXY_PORT}"
+        agent = spec.seam.render(url=f"http://{address}", key=session.key, model=MODEL)
+        aftermath = Aftermath(work=work, secret=session.key, address=address)
+        sandboxes: list[Sandbox] = []
 
         def serve_inside(sandbox: Sandbox) -> None:
+            sandboxes.append(sandbox)
             proxy_server.listen(sandbox.listener(PROXY_PORT))
 
         with gate(serve_inside) as gate_key:
@@ -57,6 +64,7 @@ def run_rollout(spec: RolloutSpec, installed: Installed, *, evidence_dir: Path, 
                     sandbox=local_sandbox(installed, gate=gate_key, files=agent.files),
                     work=work,
                     native_log=spec.seam.native.log,
+                    aftermath=aftermath,
                 )
             )
         calls = session.close()
@@ -79,15 +87,37 @@ def run_rollout(spec: RolloutSpec, installed: Installed, *, evidence_dir: Path, 
         },
         digests={"harness": installed.digest},
         rejected=proxy.rejected,
+        key_digest=hashlib.sha256(session.key.encode()).hexdigest(),
+        network="none",  # the local sandbox has no way out but the proxy's port
+        sandbox_gone=all(map(is_gone, sandboxes)),
+        grading=aftermath.grading(),
         requirements=requirements,
         started_at=started,
         ended_at=_now(),
         ending=ending,
     )
     folders = {"trial": work / "trial", "native": work / "native"}
+    manifest = manifest.model_copy(update={"reward": reward_of(manifest, calls, work)})
     folder = write_evidence(evidence_dir, manifest, calls, folders, secrets=(session.key, engine_key))
     shutil.rmtree(work)
     return folder
+
+
+def reward_of(manifest: Manifest, calls: tuple[Call, ...], work: Path) -> RewardChoice | None:
+    """Which of the verifier's numbers is the reward, by the rule that the evidence is judged by."""
+    files = {path.relative_to(work).as_posix(): path for path in (work / name for name in (RESULT, REWARD_JSON, REWARD_TEXT))}
+    texts = {name: path.read_text(encoding="utf-8", errors="replace") for name, path in files.items() if path.is_file()}
+    return recorded_choice(Evidence(manifest, calls, texts))
+
+
+def is_gone(sandbox: Sandbox) -> bool:
+    """Whether nothing can be run in it any more; one that is still there is ended now."""
+    try:
+        sandbox.spawn(["/bin/true"]).wait()
+    except SandboxDiedError:
+        return True
+    sandbox.close()
+    return False
 
 
 def script_of(spec: RolloutSpec) -> Script:

@@ -18,6 +18,7 @@ from harbor.trial.trial import Trial
 
 from pytest_harness.evidence import Ending
 from pytest_harness.provision import Installed
+from pytest_harness.rollouts.aftermath import Aftermath
 from pytest_harness.rollouts.native import collect_native
 from pytest_harness.rollouts.offline import import_litellm_offline
 from pytest_harness.sandboxes.local import ERROR_POLICY, LOCAL_SANDBOX
@@ -66,10 +67,11 @@ async def run_trial(
     sandbox: EnvironmentConfig,
     work: Path,
     native_log: str | None,
+    aftermath: Aftermath,
 ) -> Ending:
     """Run one trial; its folder is ``work/trial``, the harness's own log goes to ``work/native``.
 
-    Whatever Harbor raises becomes the ending, never an exception.
+    Whatever Harbor raises becomes the ending, never an exception. ``aftermath`` ends what the agent leaves running before it is graded.
     """
     config = TrialConfig(
         task=TaskConfig(path=task),
@@ -89,25 +91,11 @@ async def run_trial(
             trial = await Trial.create(config)
             if native_log is not None:
                 trial.add_hook(TrialEvent.AGENT_END, _collecting(trial, native_log, work / "native"))
-            trial.add_hook(TrialEvent.VERIFICATION_START, _ending_leftovers(trial))
+            aftermath.watch(trial)
             await trial.run()
     except Exception as error:  # noqa: BLE001 (a converter's fault leaves Trial.run() as any exception: it is evidence)
         return Ending(how="raised", exception_type=type(error).__name__, exception_message=str(error))
     return Ending(how="finished")
-
-
-def _ending_leftovers(trial: Trial) -> Callable[[TrialHookEvent], Awaitable[None]]:
-    """Ends what the agent left running, before anything is graded.
-
-    A daemon of the agent could otherwise write the reward while the verifier does, and Harbor would take it for the verifier's.
-    """
-
-    async def end(_: TrialHookEvent) -> None:
-        # Harbor gives no reward where this hook raises; a sandbox that is dead by now says so to the verifier itself.
-        with contextlib.suppress(Exception):
-            await trial.agent_environment.exec("kill -KILL -1", user="root")
-
-    return end
 
 
 def _collecting(trial: Trial, pattern: str, target: Path) -> Callable[[TrialHookEvent], Awaitable[None]]:

@@ -4,10 +4,22 @@ A check that no saboteur can trip is not a check. Each keeps the raw bytes and w
 difference is the fault.
 """
 
-from pytest_harness.saboteurs import graphs, outcomes, pairing, streams, tokens, trajectories
+from pytest_harness.saboteurs import (
+    errors,
+    finishes,
+    graphs,
+    outcomes,
+    pairing,
+    rewards,
+    streams,
+    surroundings,
+    tokens,
+    trajectories,
+    usage,
+)
 from pytest_harness.saboteurs.registry import Aim, NothingToSabotage, Saboteur, SaboteurError, apply, chosen, names, saboteur
 
-MODULES = (tokens, graphs, pairing, streams, trajectories, outcomes)
+MODULES = (tokens, graphs, pairing, streams, usage, finishes, errors, trajectories, outcomes, rewards, surroundings)
 """The modules whose import registers the saboteurs."""
 
 __all__ = ["MODULES", "Aim", "NothingToSabotage", "Saboteur", "SaboteurError", "apply", "chosen", "names", "saboteur"]

@@ -7,7 +7,7 @@ import math
 from dataclasses import replace
 from typing import Any
 
-from pytest_harness.evidence.model import Evidence
+from pytest_harness.evidence.model import Evidence, RewardChoice
 from pytest_harness.saboteurs.registry import NothingToSabotage, saboteur
 from pytest_harness.saboteurs.surgery import (
     RESULT,
@@ -33,14 +33,14 @@ FAKE_KEY = "sk-hc-" + "saboteur" * 4
 def altered_reward(evidence: Evidence) -> Evidence:
     """Somebody rescaled the verifier's number."""
     text = found(evidence.files.get(REWARD_TEXT), REWARD_TEXT)
-    return with_file(evidence, REWARD_TEXT, f"{float(text) / 2 + 0.25}\n")
+    return _wrote(evidence, f"{float(text) / 2 + 0.25}")
 
 
 @saboteur
 def wrong_reward(evidence: Evidence) -> Evidence:
     """The verifier judged another run."""
     wrong = 1.0 - float(found(evidence.files.get(REWARD_TEXT), REWARD_TEXT))
-    return _rewards(with_file(evidence, REWARD_TEXT, f"{wrong}\n"), {"reward": wrong})
+    return _rewards(_wrote(evidence, f"{wrong}"), {"reward": wrong})
 
 
 @saboteur
@@ -59,7 +59,7 @@ def boolean_reward(evidence: Evidence) -> Evidence:
 def zero_for_none(evidence: Evidence) -> Evidence:
     """A zero stands for the verdict that is missing."""
     _ungraded(evidence)
-    return _rewards(evidence, {"reward": 0.0})
+    return _rewards(_chosen(evidence, None), {"reward": 0.0})
 
 
 @saboteur
@@ -172,9 +172,23 @@ def _rewards(evidence: Evidence, rewards: Json) -> Evidence:
     return edit_file(evidence, RESULT, lambda document: document.update(verifier_result={"rewards": rewards}))
 
 
+def _wrote(evidence: Evidence, text: str) -> Evidence:
+    """The evidence of a verifier that wrote this number."""
+    return with_file(_chosen(evidence, text), REWARD_TEXT, f"{text}\n")
+
+
+def _chosen(evidence: Evidence, text: str | None) -> Evidence:
+    """The evidence whose record of the choice, where it has one, tells of this number: the choice is not what is wrong with it."""
+    if evidence.manifest.grading is None and evidence.manifest.reward is None:
+        return evidence
+    return with_manifest(evidence, reward=RewardChoice(key="reward", text=text))
+
+
 def _second_key(evidence: Evidence, value: float) -> Evidence:
     reward = float(found(evidence.files.get(REWARD_TEXT), REWARD_TEXT))
     rewards = {"reward": reward, "style": value}
+    scenario = evidence.manifest.scenario.model_copy(update={"reward_key": "reward"})
+    evidence = with_manifest(_chosen(evidence, f"{reward}"), scenario=scenario)
     return _rewards(with_file(with_file(evidence, REWARD_TEXT, None), REWARD_JSON, json.dumps(rewards)), rewards)
 
 

@@ -57,7 +57,7 @@ class Copier:
     async def get_folder(self, source: str, target: Path) -> list[str]:
         """Copy what is in the folder ``source`` inside to a folder of the host. Returns the names of what was left out for safety."""
         with tempfile.TemporaryFile() as packed:
-            await self.script('exec tar -c -f - -C "$1" .', source, into=packed)
+            await self.script('exec tar -c --format=posix -f - -C "$1" .', source, into=packed)
             return await asyncio.to_thread(_unpack, packed, target)
 
 

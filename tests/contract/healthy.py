@@ -8,9 +8,26 @@ from __future__ import annotations
 
 import json
 import random
+from dataclasses import replace
+from datetime import UTC, datetime
+from hashlib import sha256
 from typing import Any
 
-from pytest_harness.evidence import Call, Deviation, Ending, Evidence, Manifest, Message, Sample, ScenarioFacts, SeamFacts, Times
+from pytest_harness.evidence import (
+    Call,
+    Deviation,
+    Ending,
+    Evidence,
+    Grading,
+    Manifest,
+    Message,
+    RewardChoice,
+    Sample,
+    ScenarioFacts,
+    SeamFacts,
+    Times,
+)
+from pytest_harness.saboteurs import extras, surgery
 
 TOOLS = [
     {"type": "function", "function": {"name": "bash", "parameters": {"type": "object", "properties": {"command": {"type": "string"}}}}}
@@ -27,6 +44,24 @@ UNLINKED = Deviation(
     expires="2027-03-01",
 )
 Json = dict[str, Any]
+OVERFLOW = "This model's maximum context length is"
+ABSENT = (
+    {
+        "role": "assistant",
+        "content": None,
+        "tool_calls": [{"id": "call_absent", "type": "function", "function": {"name": "browse", "arguments": "{}"}}],
+    },
+    {"role": "tool", "tool_call_id": "call_absent", "content": "There is no tool browse."},
+)
+DETAILED = {
+    "prompt_tokens": 6,
+    "completion_tokens": 9,
+    "total_tokens": 15,
+    "prompt_tokens_details": {"cached_tokens": 4},
+    "completion_tokens_details": {"reasoning_tokens": 2},
+}
+VERIFIER_STARTED = 100.0
+"""Unix seconds, after the last call."""
 
 
 def pi(*, graded: bool = True, attempt: int = 1, scenario: str = "edit_file", engine: str = "scripted") -> Evidence:
@@ -46,7 +81,116 @@ def every() -> dict[str, Evidence]:
         "pi without a verdict": pi(graded=False),
         "mini-swe-agent": mini(),
         "mini-swe-agent without a verdict": mini(graded=False),
+        "pi of an older version": unobserved(),
+        "pi with errors, limits and side calls": eventful(pi()),
+        "mini-swe-agent with errors, limits and side calls": eventful(mini()),
+        "pi that thinks": extras.thinking(pi(), "I had better look first.", ["I had better look first."] * 2),
+        "pi in training": trained(pi()),
+        "pi without usage": without_usage(pi()),
+        "pi in company": in_company(),
     }
+
+
+def unobserved() -> Evidence:
+    """A rollout as an older version recorded it: nobody looked at the sandbox, and no key is known by its digest."""
+    evidence = pi()
+    forgotten = {"key_digest": None, "network": None, "sandbox_gone": None, "reward": None, "grading": None}
+    return replace(evidence, manifest=evidence.manifest.model_copy(update=forgotten))
+
+
+def eventful(evidence: Evidence) -> Evidence:
+    """A rollout with all that may happen in one and is nobody's fault: errors, an overflow, side calls of every kind, and a budget."""
+    busy = {"status": 429, "message": "Too many requests are running.", "headers": {"retry-after": "2"}}
+    evidence = extras.failed_call(evidence, 1, **busy)
+    evidence = extras.failed_call(evidence, 0, status=400, message=f"{OVERFLOW} 4096 tokens.", edit=wordy)
+    evidence = extras.plant(evidence, *ABSENT)
+    evidence = extras.side_call(evidence, response_format={"type": "json_object"}, constraints=("response_format",))
+    evidence = extras.side_call(evidence, stop=["END"], edit=lambda reply: reply["choices"][0].update(stop_reason="END"))
+    evidence = extras.side_call(evidence, finish="length", max_tokens=9)
+    evidence = extras.side_call(evidence, logprobs=True, top_logprobs=2, delivered_logprobs=True)
+    evidence = extras.side_call(evidence, edit=lambda reply: reply.update(system_fingerprint="vllm-0.32.0", usage=DETAILED))
+    again = [*extras.QUESTION, {"role": "assistant", "content": "A short title."}]
+    evidence = extras.side_call(evidence, messages=again, prompt=20, edit=lambda reply: reply.update(system_fingerprint="vllm-0.32.0"))
+    return extras.stopped_call(evidence)
+
+
+def trained(evidence: Evidence) -> Evidence:
+    """A rollout of a session that makes the sampling neutral, though the harness asks for something else."""
+    neutral = {"top_p": 1.0, "top_k": -1, "min_p": 0.0, "presence_penalty": 0.0, "frequency_penalty": 0.0, "repetition_penalty": 1.0}
+    calls = []
+    for one in evidence.calls:
+        asked = surgery.edit_request(one, lambda body: body.update(top_p=0.95, temperature=0.7))
+        calls.append(surgery.edit_forwarded(asked, lambda body: body.update(neutral, temperature=1.0)))
+    return replace(evidence, calls=tuple(calls))
+
+
+def without_usage(evidence: Evidence) -> Evidence:
+    """A streamed rollout of a harness that does not ask for usage."""
+    calls = []
+    for one in evidence.calls:
+        silent = surgery.edit_delivered(one, lambda parts: [parts.remove(part) for part in list(parts) if not part["choices"]])
+        received = surgery.edit_body(one.received, lambda body: body.pop("stream_options"))
+        calls.append(silent.model_copy(update={"received": received}))
+    return replace(evidence, calls=tuple(calls))
+
+
+def wordy(body: Json) -> None:
+    """A request that is longer than what is asked after it."""
+    body["messages"].append({"role": "user", "content": "Here is all I know. " * 9})
+
+
+SUMMARY = "The task is half done: two files were read, and what they say must still be written down in order."
+
+
+def in_company() -> Evidence:
+    """A streamed rollout in which the agent is not alone: a title call, a subagent, a reply that was lost and asked for again, a summary,
+    and the end of the conversation, begun anew with it. Its log knows the agent's own calls only."""
+    alone, ids = pi(), random.Random("in company")
+    system, task = {"role": "system", "content": "You are an agent."}, {"role": "user", "content": "Do the task."}
+    errand = [{"role": "system", "content": "You read files."}, {"role": "user", "content": "Read one file."}]
+    end = [system, {"role": "user", "content": f"So far: {SUMMARY}"}]
+    looked, read = (
+        [(f"chatcmpl-tool-{number}{at}", made[1]) for at, made in enumerate(calls)] for number, calls in ((1, _made(0)), (4, _made(1)))
+    )
+    first = [system, task]
+    second = [*first, echo("I look.", looked, True), *results(looked)]
+    third = [*second, echo("", read, True), *results(read), {"role": "user", "content": "Sum up what was done so far."}]
+    start, side, summed = (ids.sample(range(4096), count) for count in (40, 30, 35))
+    sampled = [ids.sample(range(4096), 12 + number) for number in range(7)]
+    grown = [*start, *sampled[1], *ids.sample(range(4096), 9)]
+    told: list[tuple[list[Json], list[int], str, list[tuple[str, str]]]] = [
+        ([{"role": "system", "content": "You name things."}, task], side[:20], "Doing the task", []),
+        (first, start, "I look.", looked),
+        (errand, side, "It is empty.", []),
+        (second, grown, "", [(f"lost-{name}", arguments) for name, arguments in read]),
+        (second, grown, "", read),
+        (third, [*grown, *sampled[4], *ids.sample(range(4096), 15)], SUMMARY, []),
+        (end, summed, "Done.", []),
+    ]
+    marks: dict[int, dict[str, str]] = {
+        2: {"x-session-id": "s-2", "x-parent-session-id": "s-1"},
+        3: {"idempotency-key": "k-3", "x-stainless-retry-count": "0"},
+        4: {"idempotency-key": "k-3", "x-stainless-retry-count": "1"},
+        5: {"x-openai-subagent": "compact"},
+    }
+    calls = []
+    for number, (messages, prompt, text, made) in enumerate(told):
+        logprobs = [-ids.random() - 0.001 for _ in sampled[number]]
+        one = call(number, True, messages, prompt, sampled[number], logprobs, text, made)
+        headers = {**one.received.headers, "x-session-id": "s-1", **marks.get(number, {})}
+        calls.append(one.model_copy(update={"received": one.received.model_copy(update={"headers": headers})}))
+    calls[0] = surgery.edit_request(calls[0], lambda body: body.pop("tools"))
+    calls[3] = calls[3].model_copy(update={"delivery": "client_gone", "times": calls[3].times.model_copy(update={"delivered": None})})
+    own = [calls[number] for number in (1, 4, 6)]
+    steps: list[Json] = [{"step_id": 1, "source": "user", "message": "Do the task."}]
+    for one in own:
+        _, prompt, text, made = told[one.index]
+        steps.append(step(len(steps) + 1, text, made, prompt, sampled[one.index], True, one is own[-1]))
+    return replace(alone, calls=tuple(calls), files=files(own, steps, True))
+
+
+def _made(turn: int) -> list[tuple[str, str]]:
+    return [(str(at), json.dumps({"command": command})) for at, command in enumerate(COMMANDS[turn])]
 
 
 def build(harness: str, *, streams: bool, graded: bool, attempt: int, scenario: str, engine: str) -> Evidence:
@@ -87,6 +231,12 @@ def build(harness: str, *, streams: bool, graded: bool, attempt: int, scenario: 
             ),
             model="tiny",
             versions={"harness": "1.6.0", "harbor": "0.26.0"},
+            digests={"harness": "1" * 64},
+            key_digest=sha256(f"{harness} {engine} {scenario} {attempt}".encode()).hexdigest(),
+            network="none",
+            sandbox_gone=True,
+            grading=grading(graded),
+            reward=RewardChoice(key="reward", text="1") if graded else None,
             requirements="2026.11",
             started_at="2026-11-29T12:00:00Z",
             ended_at="2026-11-29T12:00:02Z",
@@ -94,6 +244,19 @@ def build(harness: str, *, streams: bool, graded: bool, attempt: int, scenario: 
         ),
         calls=tuple(calls),
         files=files(calls, steps, graded),
+    )
+
+
+def grading(graded: bool) -> Grading:
+    """Nothing of the agent was left, and the verifier has a key of its own."""
+    return Grading(
+        began=VERIFIER_STARTED - 0.1,
+        running=(),
+        survivors=(),
+        variables=("HOME", "JUDGE_API_KEY", "PATH"),
+        own_variables={"JUDGE_API_KEY": True},
+        key_in_files=(),
+        reward_written=VERIFIER_STARTED + 0.5 if graded else None,
     )
 
 
@@ -268,6 +431,7 @@ def files(calls: list[Call], steps: list[Json], graded: bool) -> dict[str, str]:
         "agent_result": {"n_input_tokens": prompt, "n_output_tokens": completion},
         "verifier_result": {"rewards": {"reward": 1.0}} if graded else None,
         "exception_info": None if graded else {"exception_type": "RewardFileNotFoundError", "exception_message": "no reward file"},
+        "verifier": {"started_at": moment(VERIFIER_STARTED), "finished_at": moment(VERIFIER_STARTED + 1.0)},
         "reward_valid": graded,
     }
     found = {
@@ -276,3 +440,8 @@ def files(calls: list[Call], steps: list[Json], graded: bool) -> dict[str, str]:
         "trial/config.json": json.dumps({"verifier": {"env": {}, "disable": False}}),
     }
     return {**found, "trial/verifier/reward.txt": "1\n"} if graded else found
+
+
+def moment(seconds: float) -> str:
+    """As Harbor writes it."""
+    return datetime.fromtimestamp(seconds, UTC).isoformat()

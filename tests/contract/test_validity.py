@@ -103,8 +103,8 @@ def test_no_verdict_is_no_reward(healthy):
     assert trial_exception(evidence) == "RewardFileNotFoundError"
 
 
-@pytest.mark.parametrize("rewards", [None, {}, {"style": 1.0}, {"reward": True}, {"reward": "1"}, {"reward": None}])
-def test_what_is_no_number_under_the_main_key_is_no_reward(healthy, rewards):
+@pytest.mark.parametrize("rewards", [None, {}, {"reward": 1.0, "style": 1.0}, {"reward": True}, {"reward": "1"}, {"reward": None}])
+def test_what_is_no_number_under_one_key_is_no_reward(healthy, rewards):
     evidence = edit_file(healthy.pi(), RESULT, lambda document: document.update(verifier_result={"rewards": rewards}))
     assert reward(evidence) is None
 
