@@ -41,7 +41,7 @@ class WithSessions:
             self._sessions[session.key] = session
             answer = {"session_id": session.key}
         else:
-            await asyncio.to_thread(self._sessions.pop(scope["path"].rpartition("/")[2]).close)
+            await asyncio.to_thread(self._sessions.pop(scope["path"].rpartition("/")[2]).end)  # as the admin API does
         body = json.dumps(answer).encode()
         headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
         await send({"type": "http.response.start", "status": 200, "headers": headers})

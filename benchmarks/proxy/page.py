@@ -16,7 +16,8 @@ PAGE = """\
 
 Made by `make benchmark`; nothing here is typed by hand. Measured {measured_at} on {machine}. The subject has one core,
 client and engine the other; capture, authentication and validation are on. All subjects ran one after the other in this run, on loopback
-and without think time, so ratios to *direct* are the worst case. What the workloads are stands in `benchmarks/proxy/workload.py`.
+and without think time, so ratios to *direct* are the worst case. *bare* is our server and our client to the engine with nothing between
+them: what no proxy on this stack can go below on this machine. What the workloads are stands in `benchmarks/proxy/workload.py`.
 
 {table}
 
@@ -37,7 +38,7 @@ def write_page(document: Figures, path: Path | None) -> str:
 
 def _table(results: Mapping[str, Figures]) -> str:
     direct = results["direct"]
-    peers = [name for name in ("ours", "openenv", "litellm") if name in results]
+    peers = [name for name in ("ours", "bare", "openenv", "litellm") if name in results]
     rows: list[tuple[str, str, str, Callable[[Figures], float | None], str]] = [
         ("added latency p50, c=1, ms", "<= 0.40", "<= 0.25", lambda r: r["whole"][0]["p50"] - direct["whole"][0]["p50"], "{:.3f}"),
         ("requests per second per core, c=64", ">= 4,000", ">= 7,000", lambda r: 1000 / r["whole"][2]["cpu"], "{:,.0f}"),
@@ -50,6 +51,7 @@ def _table(results: Mapping[str, Figures]) -> str:
         ("kept after close, kB", "<= 10", "", lambda r: r["closed_kb"], "{:.0f}"),
         ("idle process, MB", "<= 80", "<= 50", lambda r: r["idle_mb"], "{:.0f}"),
     ]
+
     lines = [f"| metric | must | aim | {' | '.join(peers)} |", f"|---|---|---|{'---|' * len(peers)}"]
     for title, must, aim, value, form in rows:
         cells = [_cell(results[name], value, form) for name in peers]

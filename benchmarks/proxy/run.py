@@ -1,6 +1,6 @@
 """Measures what a capture proxy costs: direct, ours, and peers, side by side in one run, one core for each subject.
 
-    python benchmarks/proxy/run.py                       # direct, ours, openenv, litellm; writes docs/performance.md
+    python benchmarks/proxy/run.py                       # direct, bare, ours, openenv, litellm; writes docs/performance.md
     python benchmarks/proxy/run.py --subject ours --seconds 0.5 --no-page
 
 Client and engine are pinned to core 1, the subject to core 0. Read the figures as ratios to what stands beside them: absolute ones
@@ -31,6 +31,7 @@ from workload import GROWING, PACED, SAMPLED, TURNS, Client, Engine, head, reque
 SUBJECT_CORE, DRIVER_CORE = 0, 1
 CALLS_PER_SESSION = 4
 SESSION_TURNS = 50
+WARMING_ROUNDS, KEEPING_ROUNDS = 4, 6
 
 
 @dataclass
@@ -150,9 +151,10 @@ async def memory(subject: Subject, count: int = 10) -> tuple[float, float, float
             for body in bodies:
                 await client.ask(head(path, key, len(body)), body)
 
-    warm = await subject.sessions(2)
-    await run(warm)
-    await subject.drop(warm)
+    for _ in range(WARMING_ROUNDS):  # until what was freed is used again before anything new is asked for
+        warm = await subject.sessions(count)
+        await run(warm)
+        await subject.drop(warm)
     journal = subject.journal_bytes()
     before = subject.memory()
     sessions = await subject.sessions(count)
@@ -160,10 +162,11 @@ async def memory(subject: Subject, count: int = 10) -> tuple[float, float, float
     live = (subject.memory() - before) / count
     written = None if journal is None else round(((subject.journal_bytes() or 0) - journal) / count / 1e6, 3)
     await subject.drop(sessions)
-    again = await subject.sessions(count)  # what was freed is used again before anything new is asked for
-    await run(again)
-    await subject.drop(again)
-    kept = (subject.memory() - before) * 1024 / (2 * count)
+    for _ in range(KEEPING_ROUNDS - 1):
+        again = await subject.sessions(count)
+        await run(again)
+        await subject.drop(again)
+    kept = (subject.memory() - before) * 1024 / (KEEPING_ROUNDS * count)
     client.close()
     return round(live, 3), round(kept, 1), written
 
@@ -209,7 +212,7 @@ async def run(subjects: list[str], seconds: float, console: Console) -> list[Res
 
 
 def main(
-    subject: Annotated[list[str] | None, typer.Option(help="direct, ours, openenv or litellm; repeatable; all by default.")] = None,
+    subject: Annotated[list[str] | None, typer.Option(help="direct, bare, ours, openenv or litellm; repeatable; all by default.")] = None,
     seconds: Annotated[float, typer.Option(help="Seconds for each level.")] = 2.0,
     page: Annotated[bool, typer.Option(help="Write docs/performance.md.")] = True,
     out: Annotated[Path, typer.Option(help="Where the figures go as JSON.")] = Path(".harness/benchmarks/proxy.json"),
@@ -218,7 +221,7 @@ def main(
     console = Console()
     if (os.cpu_count() or 1) < 2:
         raise SystemExit("two cores are needed: one for the subject, one for client and engine")
-    names = ["direct", *[name for name in subject or ["ours", "openenv", "litellm"] if name != "direct"]]
+    names = ["direct", *[name for name in subject or ["bare", "ours", "openenv", "litellm"] if name != "direct"]]
     results = uvloop.run(run(names, seconds, console))
     figures = {
         "measured_at": datetime.now(UTC).isoformat(timespec="minutes"),

@@ -78,6 +78,8 @@ class Subject:
         if self.name == "ours":
             durable = ["--durable"] if self.durable else []
             return [sys.executable, str(HERE / "ours.py"), str(self.port), str(self.engine), str(self.folder), *durable], {}
+        if self.name == "bare":
+            return [sys.executable, str(HERE / "bare.py"), str(self.port), str(self.engine)], {}
         python = peer_python(self.name)
         if self.name == "openenv":
             return [str(python), str(HERE / "openenv_subject.py"), str(self.port), str(self.engine)], {}

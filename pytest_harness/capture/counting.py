@@ -22,12 +22,9 @@ class _Count(msgspec.Struct):
 async def count_tokens(client: UpstreamClient, upstream: Upstream, chat: dict[str, Any]) -> tuple[int, bool]:
     """The number of the prompt's tokens, and whether it is exact."""
     request = {name: chat[name] for name in _COUNTED if chat.get(name)}
-    headers = {"accept": "application/json", "accept-encoding": "identity", "content-type": "application/json"}
-    if upstream.api_key is not None:
-        headers["authorization"] = f"Bearer {upstream.api_key}"
     body = dump(request | {"model": upstream.model, "add_generation_prompt": True})
     try:
-        reply = await client.post(upstream.tokenize, headers, body)
+        reply = await client.post(upstream.tokenize, upstream.headers(), body)
         try:
             pieces = []
             while piece := await reply.next():

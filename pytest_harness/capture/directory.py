@@ -275,10 +275,10 @@ class SessionDirectory(Sessions):
 
     def _make(self, folder: Path, spec: SessionSpec, *, opened: float, key: str | None) -> Session:
         policy = spec.policy
-        session = Session(
+        return Session(
             self._upstream,
             folder / f"calls-{self._worker}.ndjson",
-            forget=lambda: self._forget(session),
+            forget=self._forget,
             session_id=folder.name,
             key=key,
             purpose=spec.purpose,
@@ -291,7 +291,6 @@ class SessionDirectory(Sessions):
             durable=self._durable,
             clock=self._clock,
         )
-        return session
 
     def _adopted(self, key: bytes) -> Session | None:
         """A session that another process of this server opened."""

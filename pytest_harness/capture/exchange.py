@@ -9,20 +9,20 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from pytest_harness.capture.admission import Forward, Refuse, Stop
 from pytest_harness.capture.dialects.base import Dialect, MalformedReplyError, RefusalError, Route
 from pytest_harness.capture.dialects.chat import Chat, Forwarded
 from pytest_harness.capture.dialects.cuts import Span
-from pytest_harness.capture.journal import CallRecord, JournalError, Written
+from pytest_harness.capture.journal import CallRecord, JournalError, Moments, Written
 from pytest_harness.capture.recipes import cook, from_spans
 from pytest_harness.capture.relays import Outgoing, Relay, anew, relay_of
 from pytest_harness.capture.sessions import RunningCall, Session
 from pytest_harness.capture.sse import EventSplitter
 from pytest_harness.capture.upstream import CutError, UnreachableError, UpstreamClient, UpstreamReply
-from pytest_harness.evidence import Outcome, Times
+from pytest_harness.evidence import Outcome
 from pytest_harness.evidence.model import Delivery
 from pytest_harness.serving import Receive, Send
 
@@ -123,7 +123,7 @@ class Exchange:
         self._keep_alive_seconds = keep_alive_seconds
         self._relay: Relay | None = None
         self._forwarded: Forwarded | None = None
-        self._forwarded_headers: Mapping[str, str] = {}
+        self._forwarded_headers: Headers = ()
         self._forwarded_at: float | None = None
         self._replied_at: float | None = None
         self._reply: UpstreamReply | None = None
@@ -247,15 +247,7 @@ class Exchange:
         upstream = self._session.upstream
         buffered = upstream.buffered
         forwarded = self._forwarded = relay.request.forwarded(upstream.model, admission.edits, buffered=buffered)
-        headers = {
-            "accept": "text/event-stream" if relay.request.streamed and not buffered else "application/json",
-            "accept-encoding": "identity",
-            "content-type": "application/json",
-            "user-agent": "harness-conformance",
-        }
-        if upstream.api_key is not None:
-            headers["authorization"] = f"Bearer {upstream.api_key}"
-        self._forwarded_headers = headers
+        headers = self._forwarded_headers = upstream.headers(streamed=relay.request.streamed and not buffered)
         self._forwarded_at = time.time()
         self._reply = await self._client.post(upstream.completions, headers, forwarded.body)
         return self._reply
@@ -463,7 +455,7 @@ class Exchange:
         if self._forwarded is not None:
             recipe = self._forwarded.recipe if received is incoming.body else None
             body = b"" if recipe is not None else redactor.data(self._forwarded.body)
-            forwarded = Written(redactor.headers(self._forwarded_headers.items()), body, recipe=recipe)
+            forwarded = Written(redactor.headers(self._forwarded_headers), body, recipe=recipe)
         raw = self._raw[0] if len(self._raw) == 1 else b"".join(self._raw)
         ids = self._ids or (0, 0)
         around = raw[: ids[0]] + raw[ids[1] :]  # no secret is in what was seen to be ids alone
@@ -499,12 +491,11 @@ class Exchange:
                 ids=self._ids if clean is raw else None,
                 outcome=outcome,
                 error=None if error is None else redactor.text(error),
-                times=Times.model_construct(
-                    received=incoming.received,
-                    forwarded=self._forwarded_at,
-                    first_byte=None if self._reply is None else self._reply.first_byte_at,
-                    replied=self._replied_at,
-                    delivered=None,
+                times=Moments(
+                    incoming.received,
+                    self._forwarded_at,
+                    None if self._reply is None else self._reply.first_byte_at,
+                    self._replied_at,
                 ),
                 more=more,
             )

@@ -17,7 +17,7 @@ from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 from pydantic import ValidationError
@@ -49,6 +49,15 @@ class Written:
     recipe: Recipe | None = None
 
 
+class Moments(NamedTuple):
+    """The times of a call as ``evidence.Times`` has them, but for its delivery, which has a frame of its own."""
+
+    received: float
+    forwarded: float | None = None
+    first_byte: float | None = None
+    replied: float | None = None
+
+
 @dataclass(slots=True, kw_only=True)
 class CallRecord:
     """A call to be written down, without secrets. ``forwarded`` may be made of ``received``, ``delivered`` of ``replied``."""
@@ -69,7 +78,7 @@ class CallRecord:
     """Where the prompt's ids stand in the engine's reply."""
     outcome: Outcome
     error: str | None = None
-    times: Times
+    times: Moments
     more: Mapping[str, Any] = field(default_factory=dict)
     """Further fields of the evidence's call."""
 
@@ -92,7 +101,7 @@ class _CallFrame(msgspec.Struct, array_like=True, tag=1):
     error: str | None
     read_as: str | None
     ids: tuple[int, int] | None
-    times: tuple[float, float | None, float | None, float | None]
+    times: Moments
     of_received: bool
     """Whether the forwarded body is made of the received one, or of the last forwarded one."""
     received: _Message
@@ -182,7 +191,6 @@ class Journal:
             if record.delivered is not None:
                 recipe = [record.delivered.body] if record.delivered.recipe is None else record.delivered.recipe
                 delivered = self._message(record.delivered, "delivered", next_last, recipe)
-            times = record.times
             frame = _CallFrame(
                 record.index,
                 record.id,
@@ -194,7 +202,7 @@ class Journal:
                 record.error,
                 record.read_as,
                 record.ids,
-                (times.received, times.forwarded, times.first_byte, times.replied),
+                record.times,
                 of_received,
                 received,
                 forwarded,
@@ -339,7 +347,7 @@ class _Reader:
             samples=samples,
             outcome=frame.outcome,
             error=frame.error,
-            times=Times(received=frame.times[0], forwarded=frame.times[1], first_byte=frame.times[2], replied=frame.times[3]),
+            times=Times(**frame.times._asdict()),
             **frame.more,
         )
         self._last = _Last(

@@ -19,10 +19,10 @@ import secrets
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal
+from types import TracebackType
+from typing import Any, Literal, Self
 
 from pytest_harness.capture.admission import REFUSED_AFTER, Admission, Forward, Refuse, Stop
 from pytest_harness.capture.budget import TOKENS_PER_CALL, Account, Budget, LocalAccount
@@ -49,24 +49,38 @@ class SessionClosedError(Exception):
 
 
 class RunningCall:
-    """A call in progress: its order of arrival, and the event that ends it when its session closes."""
+    """A call in progress, as a context: its order of arrival, and the event that ends it when its session closes."""
 
-    def __init__(self, index: int) -> None:
+    def __init__(self, index: int, over: Callable[[RunningCall, BaseException | None], None]) -> None:
         self.index = index
         self.id = f"call-{secrets.token_hex(8)}"
-        self.stop = asyncio.Event()
         self.reserved = 0
         """How many tokens were charged for it."""
         self.sampled = 0
         """How many tokens the engine is known to have sampled for it; the exchange says it before the call ends."""
+        self._over = over
         self._loop = asyncio.get_running_loop()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self._over(self, error)
+
+    @cached_property
+    def stop(self) -> asyncio.Event:
+        """Set when the call is to end; made when somebody waits for it, on the loop of the call."""
+        return asyncio.Event()
 
     def stop_soon(self) -> None:
         """Ask the call to end; for use from another thread."""
         try:
-            self._loop.call_soon_threadsafe(self.stop.set)
+            self._loop.call_soon_threadsafe(self._stop)
         except RuntimeError:  # the loop is closed, and the call ended with it
             return
+
+    def _stop(self) -> None:
+        self.stop.set()
 
 
 class Session:
@@ -80,7 +94,7 @@ class Session:
         self,
         upstream: Upstream,
         journal: Path,
-        forget: Callable[[], None] = lambda: None,
+        forget: Callable[[Session], None] = lambda _: None,
         *,
         session_id: str | None = None,
         key: str | None = None,
@@ -185,33 +199,31 @@ class Session:
             edits |= _limited(chat, granted // choices)
         return Forward(edits, found)
 
-    @contextmanager
-    def call(self) -> Iterator[RunningCall]:
-        """Run one call. Raises SessionClosedError if the session is closed or expired."""
+    def call(self) -> RunningCall:
+        """A call that runs until its context is left. Raises SessionClosedError if the session is closed or expired."""
         with self._changed:
             if self._closed:
                 raise SessionClosedError
             if not self._running and self._elsewhere is not None and not self._elsewhere.enter():
                 raise SessionClosedError
-            running = RunningCall(self.account.arrive())
+            running = RunningCall(self.account.arrive(), self._over)
             self._running.add(running)
-        try:
-            yield running
-        except JournalError as failure:
-            self._failure = self._failure or failure
-            raise
-        finally:
-            if running.reserved > running.sampled:
-                self.account.give_back(running.reserved - running.sampled)
-            with self._changed:
-                self._last_active = self._clock()
-                self._running.discard(running)
-                if not self._running:
-                    if self._elsewhere is not None:
-                        self._elsewhere.leave()
-                    if self._closed:
-                        self._let_go()
-                self._changed.notify_all()
+        return running
+
+    def _over(self, running: RunningCall, error: BaseException | None) -> None:
+        if isinstance(error, JournalError):
+            self._failure = self._failure or error
+        if running.reserved > running.sampled:
+            self.account.give_back(running.reserved - running.sampled)
+        with self._changed:
+            self._last_active = self._clock()
+            self._running.discard(running)
+            if not self._running:
+                if self._elsewhere is not None:
+                    self._elsewhere.leave()
+                if self._closed:
+                    self._let_go()
+            self._changed.notify_all()
 
     def stop(self) -> None:
         """Let no call in any more and ask those still running to end, without waiting. Its key stays where it is kept."""
@@ -239,7 +251,7 @@ class Session:
 
     def expire(self) -> None:
         """End the session without waiting: its key is unknown from now on. Safe on the server's loop."""
-        self._forget()
+        self._forget(self)
         self.stop()
 
     def wait(self) -> None:
@@ -303,7 +315,7 @@ class Sessions:
         session = Session(
             upstream,
             journal,
-            forget=lambda: self._forget(session),
+            forget=self._forget,
             session_id=name,
             purpose=purpose,
             policy=policy,

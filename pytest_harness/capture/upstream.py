@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Protocol
 from urllib.parse import urlsplit
 
-from pytest_harness.capture.wire import CutError, Target, UnreachableError, WirePool
+from pytest_harness.capture.wire import CutError, RequestHeaders, Target, UnreachableError, WirePool
 
 if TYPE_CHECKING:
     import aiohttp
@@ -66,6 +65,23 @@ class Upstream:
         """The URL of the chat-completions route."""
         return self.endpoint("/chat/completions")
 
+    def headers(self, *, streamed: bool = False) -> RequestHeaders:
+        """What a request to it carries; the same object for the same wish."""
+        return self._streamed_headers if streamed else self._whole_headers
+
+    @cached_property
+    def _streamed_headers(self) -> RequestHeaders:
+        return self._headers("text/event-stream")
+
+    @cached_property
+    def _whole_headers(self) -> RequestHeaders:
+        return self._headers("application/json")
+
+    def _headers(self, accept: str) -> RequestHeaders:
+        key = () if self.api_key is None else (("authorization", f"Bearer {self.api_key}"),)
+        told = (("accept", accept), ("accept-encoding", "identity"), ("content-type", "application/json"))
+        return (*told, ("user-agent", "harness-conformance"), *key)
+
     @cached_property
     def tokenize(self) -> str:
         """The URL of vLLM's route that counts tokens; it stands beside ``/v1``."""
@@ -97,7 +113,7 @@ class UpstreamClient:
         self._pools: dict[asyncio.AbstractEventLoop, tuple[WirePool, asyncio.Task[None]]] = {}
         self._others: dict[asyncio.AbstractEventLoop, tuple[aiohttp.ClientSession, asyncio.Task[None]]] = {}
 
-    async def post(self, url: str, headers: Mapping[str, str], body: bytes) -> UpstreamReply:
+    async def post(self, url: str, headers: RequestHeaders, body: bytes) -> UpstreamReply:
         """Send a request and wait for the head of its reply. Raises UnreachableError or CutError."""
         if url not in self._targets:
             self._targets[url] = Target.of(url)
@@ -158,7 +174,7 @@ class _AiohttpReply:
         self._response.close()
 
 
-async def _post_by_aiohttp(session: aiohttp.ClientSession, url: str, headers: Mapping[str, str], body: bytes) -> UpstreamReply:
+async def _post_by_aiohttp(session: aiohttp.ClientSession, url: str, headers: RequestHeaders, body: bytes) -> UpstreamReply:
     import aiohttp  # noqa: PLC0415
 
     try:

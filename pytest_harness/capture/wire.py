@@ -8,12 +8,14 @@ from __future__ import annotations
 import asyncio
 import time
 import zlib
-from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Protocol, cast
 from urllib.parse import urlsplit
 
 import httptools
+
+RequestHeaders = tuple[tuple[str, str], ...]
 
 _HIGH_WATER = 1 << 18
 """This many bytes of a reply may wait to be read before the engine's socket is no longer read from."""
@@ -58,13 +60,12 @@ class WirePool:
         self._open: set[_Connection] = set()
         self._sweeping: asyncio.TimerHandle | None = None
 
-    async def post(self, target: Target, headers: Mapping[str, str], body: bytes) -> WireReply:
+    async def post(self, target: Target, headers: RequestHeaders, body: bytes) -> WireReply:
         """Send a request and wait for the head of its reply. Raises UnreachableError or CutError."""
         connection = self._take(target)
         if connection is None:
             connection = await self._connect(target)
-        head = "".join([f"{name}: {value}\r\n" for name, value in headers.items()]).encode("utf-8")
-        reply = connection.start(b"%s%scontent-length: %d\r\n\r\n" % (target.line, head, len(body)), body)
+        reply = connection.start(b"%s%scontent-length: %d\r\n\r\n" % (target.line, _lines(headers), len(body)), body)
         try:
             await reply.head()
         except BaseException:
@@ -224,6 +225,12 @@ class WireReply:
         self._connection = None
         self._error = CutError(f"the engine {'broke off inside its reply' if self._headed else 'gave no reply'}: {why}")
         self._wake()
+
+
+@lru_cache(maxsize=64)
+def _lines(headers: RequestHeaders) -> bytes:
+    """Headers as they are sent; most calls of a session have the same."""
+    return "".join([f"{name}: {value}\r\n" for name, value in headers]).encode("utf-8")
 
 
 class _Expander(Protocol):

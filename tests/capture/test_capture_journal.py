@@ -19,9 +19,8 @@ from hypothesis import strategies as st
 
 from pytest_harness.capture import JournalError, read_journal
 from pytest_harness.capture.files import FILES, OPEN_FILES
-from pytest_harness.capture.journal import _DECODER, MAGIC, CallRecord, Journal, Written, _CallFrame, _DeliveryFrame
+from pytest_harness.capture.journal import _DECODER, MAGIC, CallRecord, Journal, Moments, Written, _CallFrame, _DeliveryFrame
 from pytest_harness.capture.redaction import REDACTED, Redactor
-from pytest_harness.evidence import Times
 
 
 def test_a_delivered_reply_is_already_written_down(harness) -> None:
@@ -152,7 +151,7 @@ def record(index: int, text: str = "hello") -> CallRecord:
         streamed=False,
         received=Written({}, text.encode()),
         outcome="refused",
-        times=Times(received=float(index)),
+        times=Moments(received=float(index)),
     )
 
 

@@ -11,9 +11,8 @@ import pytest
 from pytest_harness.capture import Upstream
 from pytest_harness.capture.directory import BudgetSpec, ExpirySpec, SessionDirectory, SessionSpec, SessionUsedError
 from pytest_harness.capture.identity import SessionError
-from pytest_harness.capture.journal import CallRecord, Written
+from pytest_harness.capture.journal import CallRecord, Moments, Written
 from pytest_harness.capture.sessions import SessionClosedError
-from pytest_harness.evidence import Times
 
 UPSTREAM = Upstream(url="http://engine", model="m", api_key="engine-key-canary")
 
@@ -41,7 +40,7 @@ def run_call(session) -> int:
                     streamed=False,
                     received=Written({}, b"{}"),
                     outcome="complete",
-                    times=Times(received=float(running.index)),
+                    times=Moments(received=float(running.index)),
                 )
             )
             return running.index

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import threading
+import weakref
 from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -167,3 +169,17 @@ def test_a_key_that_expired_opens_nothing_more(place, engine) -> None:
     now[0] += 61
     assert ask(client).status_code == 401
     assert len(engine.requests) == 1
+
+
+def test_a_session_that_is_over_leaves_nothing_for_the_garbage_collector(place) -> None:
+    """A server rarely collects garbage, so what a session leaves in cycles would stay."""
+    session, client = place.open()
+    client.post("/v1/chat/completions", json={"model": "m", "messages": MESSAGES})
+    gone = weakref.ref(session)
+    gc.disable()
+    try:
+        session.end()
+        del session
+        assert gone() is None
+    finally:
+        gc.enable()

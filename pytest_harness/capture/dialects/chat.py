@@ -55,6 +55,7 @@ _LONG = frozenset({"messages", "tools", "functions"})
 _FIELDS = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _VALUE = msgspec.json.Decoder()
 _MISSING = object()
+_ENCODER = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
 _WORDS = {True: b"true", False: b"false", None: b"null"}
 
 
@@ -200,7 +201,7 @@ def dump(document: object) -> bytes:
     if document is None or document is True or document is False:
         return _WORDS[document]
     try:
-        return json.dumps(document, ensure_ascii=False, separators=(",", ":")).encode("utf-8")
+        return _ENCODER.encode(document).encode("utf-8")
     except UnicodeEncodeError:  # a lone surrogate can only be written as an escape
         return json.dumps(document, separators=(",", ":")).encode("ascii")
 
