@@ -1,4 +1,4 @@
-"""The pytest door: options and nothing else. Without ``--harness``, ``--replay`` or ``--proxy`` the plugin is inert.
+"""The pytest door: options and nothing else. Without a subject (``SUBJECTS``) the plugin is inert.
 
 What a conformance run does is in ``session``, which is imported only when one was asked for.
 """
@@ -13,7 +13,7 @@ import pytest
 
 from pytest_harness.places import EVIDENCE_DIR, REPLAY_DIR, REPORT_DIR
 
-SUBJECTS = ("--harness", "--replay", "--proxy")
+SUBJECTS = ("--harness", "--replay", "--proxy", "--runtime")
 
 
 def pytest_addoption(parser: pytest.Parser, pluginmanager: pytest.PytestPluginManager) -> None:
@@ -44,6 +44,7 @@ def pytest_addoption(parser: pytest.Parser, pluginmanager: pytest.PytestPluginMa
     option("attempts", "N", "tries of each rollout (default: 1)", default=1, parse=int)
     option("replay", "DIR", "judge stored evidence again, start nothing", parse=Path)
     option("proxy", "SPEC", "judge a capture proxy: 'bundled', 'openenv', or an adapter class as module:Class")
+    option("runtime", "SPEC", "judge a white-box runtime: 'bundled', 'openenv', or an adapter class as module:Class")
     option("sabotage", "NAME", "break the evidence in this known way before it is judged, to see the run go red")
     option("requirements", "VERSION", "requirement set (default: the newest frozen one)")
     option("seams", "DIR", "a folder with seam rows of your own", repeat=True, parse=Path)
@@ -55,9 +56,15 @@ def pytest_addoption(parser: pytest.Parser, pluginmanager: pytest.PytestPluginMa
 def pytest_configure(config: pytest.Config) -> None:
     """Take over the run if a subject was named."""
     if config.getoption("harness_proxy") is not None:
+        if config.getoption("harness_runtime") is not None:
+            raise pytest.UsageError("--proxy and --runtime name a subject each; run pytest once for either")
         from pytest_harness.session.wire import WireSession  # noqa: PLC0415 (likewise)
 
         config.pluginmanager.register(WireSession(config), "harness-conformance-wire")
+    elif config.getoption("harness_runtime") is not None:
+        from pytest_harness.session.runtime import RuntimeSession  # noqa: PLC0415 (likewise)
+
+        config.pluginmanager.register(RuntimeSession(config), "harness-conformance-runtime")
     elif config.getoption("harness_harness") or config.getoption("harness_replay") is not None:
         from pytest_harness.session import ConformanceSession  # noqa: PLC0415 (inert runs do not pay for it)
 

@@ -4,15 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from pytest_harness.session.case_marks import requirement
 from pytest_harness.wire.adapter import DIALECTS
 
-REQUIREMENT = "requirement"
-
-
-def requirement(name: str) -> pytest.MarkDecorator:
-    """Marks a test as one of this requirement."""
-    return getattr(pytest.mark, REQUIREMENT)(name)  # type: ignore[no-any-return]
-
+__all__ = ["both_modes", "each_dialect", "requirement"]
 
 each_dialect = pytest.mark.parametrize("dialect", DIALECTS)
 both_modes = pytest.mark.parametrize("streamed", [False, True], ids=["whole", "streamed"])

@@ -1,0 +1,209 @@
+"""What runs that judge one subject by test modules of their own have in common: outcomes, the gathering of results, the report.
+
+A test that ends in ``Broken`` is a finding about the subject; one that ends in any other exception is a fault of the suite or of the
+adapter, and is told apart.
+"""
+
+from __future__ import annotations
+
+import signal
+import threading
+import traceback
+from abc import ABC, abstractmethod
+from collections.abc import Generator, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from typing import Any, ClassVar, Protocol, Self
+
+import pytest
+
+from pytest_harness import __version__
+from pytest_harness.places import REPORT_DIR
+from pytest_harness.reports.build import shown
+from pytest_harness.reports.cases import CaseReport, CaseResult, print_report, write_report
+from pytest_harness.requirements import Catalogue, Requirement, RequirementsError, load_catalogue
+from pytest_harness.requirements import Subject as Kind
+from pytest_harness.resources import resource
+from pytest_harness.session import case_fixtures
+from pytest_harness.session.case_marks import REQUIREMENT
+from pytest_harness.session.outcome import CATEGORIES, DRAFT_NOT_MET, SHOULD_NOT_MET
+from pytest_harness.session.rendering import write_section
+from pytest_harness.wire.loading import AdapterError
+from pytest_harness.wire.outcome import Broken, NotExercised
+
+LIMIT_SEC = 90
+"""How long one test may take; every wait inside is shorter, so only a subject that dribbles meets it."""
+
+
+class Started(Protocol):
+    """A subject, started; a context manager that stops it."""
+
+    def __enter__(self) -> Self: ...
+    def __exit__(self, *_: object) -> None: ...
+    def case(self) -> AbstractContextManager[Any]:
+        """What one test gets."""
+
+
+class CaseSession(ABC):
+    """The hooks of one such run, in the controller and in each xdist worker."""
+
+    kind: ClassVar[Kind]
+    """The kind of subject, and the option that names it."""
+    noun: ClassVar[str]
+    """What people call it."""
+    suite: ClassVar[str]
+    """The folder of its test modules, and the title of its section."""
+
+    def __init__(self, config: pytest.Config) -> None:
+        self.config = config
+        self.is_worker = hasattr(config, "workerinput")
+        self.spec: str = config.getoption(f"harness_{self.kind}")
+        if config.getoption("harness_harness") or config.getoption("harness_replay") is not None:
+            raise pytest.UsageError(f"--{self.kind} judges a {self.kind} by itself; run pytest once more for --harness or --replay")
+        try:
+            self.catalogue: Catalogue = load_catalogue(config.getoption("harness_requirements"), self.kind)
+            self.load()
+        except (AdapterError, RequirementsError) as error:
+            raise pytest.UsageError(str(error)) from None
+        self.results: list[CaseResult] = []
+        self.report: CaseReport | None = None
+        config.addinivalue_line("markers", f"{REQUIREMENT}(id): the requirement of a {self.noun} that the test is of")
+        config.pluginmanager.register(case_fixtures, "harness-conformance-case-fixtures")
+        if config.args_source is not pytest.Config.ArgsSource.ARGS:
+            config.args = [str(resource("conformance", self.suite))]
+
+    @abstractmethod
+    def load(self) -> None:
+        """Make the adapter that ``spec`` names. Raises AdapterError."""
+
+    @abstractmethod
+    def subject(self) -> Started:
+        """The subject, not yet started."""
+
+    @abstractmethod
+    def report_of(self, results: list[CaseResult]) -> CaseReport:
+        """The report."""
+
+    def shown(self, exchanges: list[dict[str, Any]]) -> list[str]:
+        """The last of what passed between suite and subject, as lines for people."""
+        return [f"  last      {exchange}" for exchange in exchanges[-1:]]
+
+    def pytest_report_header(self) -> str:
+        """One line: what judges, and what is judged."""
+        by = f"{len(self.catalogue)} requirements of {self.catalogue.version}"
+        return f"harness-conformance {__version__}: the {self.noun} {self.spec} by {by}"
+
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    def pytest_runtestloop(self, session: pytest.Session) -> Generator[None, object, object]:
+        """Start the subject before the first test and stop it after the last."""
+        option = session.config.option
+        if option.collectonly or (not self.is_worker and getattr(option, "dist", "no") != "no"):
+            return (yield)  # with xdist, the workers run the tests
+        try:
+            subject = self.subject().__enter__()
+        except AdapterError as error:
+            raise pytest.UsageError(str(error)) from None
+        session.config.stash[case_fixtures.SUBJECT] = subject
+        try:
+            return (yield)
+        finally:
+            subject.__exit__()
+
+    # -- outcomes ---------------------------------------------------------------------------------------------------------
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_pyfunc_call(self, pyfuncitem: pytest.Function) -> Generator[None, object, object]:
+        """Give a test of a requirement its outcome."""
+        requirement = self._requirement(pyfuncitem)
+        if requirement is None:
+            return (yield)
+        case = pyfuncitem.funcargs.get("case")
+        result = CaseResult(requirement.id, pyfuncitem.name)
+        try:
+            with self._limited():
+                yield
+        except NotExercised as answer:
+            result.result, result.reason = "not_exercised", str(answer)
+        except Broken as broken:
+            result.result, result.expected, result.seen = "failed", broken.expected, broken.seen
+            result.reason = "; ".join(getattr(broken, "__notes__", ()))
+            result.exchanges = case.log.documents() if hasattr(case, "log") else []
+        except Exception as error:  # noqa: BLE001 - a fault of the suite is told, and never taken for the subject's
+            result.result, result.reason = "error", "".join(traceback.format_exception(error)).rstrip()
+        pyfuncitem.user_properties.append(result.to_property())
+        self._raise_outcome(result, requirement)
+        return True
+
+    def _requirement(self, item: pytest.Item) -> Requirement | None:
+        marker = item.get_closest_marker(REQUIREMENT)
+        return None if marker is None else self.catalogue[marker.args[0]]
+
+    def pytest_report_teststatus(self, report: pytest.CollectReport | pytest.TestReport) -> tuple[str, str, str] | None:
+        """Count what is neither passed nor failed under its own name."""
+        result = (
+            CaseResult.of_properties(report.user_properties) if isinstance(report, pytest.TestReport) and report.when == "call" else None
+        )
+        if result is None:
+            return None
+        requirement = self.catalogue[result.requirement]
+        if result.result in ("failed", "error") and requirement.draft:
+            return DRAFT_NOT_MET
+        if result.result == "failed" and requirement.level == "SHOULD":
+            return SHOULD_NOT_MET
+        return CATEGORIES.get(result.result)
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """Gather what was judged, here and in the workers."""
+        if report.when == "call" and not self.is_worker:
+            result = CaseResult.of_properties(report.user_properties)
+            if result is not None:
+                self.results.append(result)
+
+    # -- reporting --------------------------------------------------------------------------------------------------------
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_sessionfinish(self) -> None:
+        """Write the report."""
+        if self.results:
+            self.report = self.report_of(self.results)
+            self.report_path = write_report(self.report, self.config.getoption("harness_report_dir") or REPORT_DIR)
+
+    def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
+        """The matrix, the findings in a line each, and where the report lies."""
+        if self.report is None:
+            return
+        report = self.report
+        write_section(self.config, terminalreporter, f"{self.suite} conformance", lambda console: print_report(report, console))
+        terminalreporter.write_line(f"report: {shown(self.report_path)}")
+
+    def _raise_outcome(self, result: CaseResult, requirement: Requirement) -> None:
+        if result.result == "passed":
+            return
+        if result.result == "error" and not requirement.draft:
+            pytest.fail(f"{requirement.id}: the suite or the adapter failed, not the {self.kind}\n{result.reason}", pytrace=False)
+        if result.result == "failed" and requirement.binding:
+            pytest.fail(self._explain(result, requirement), pytrace=False)
+        pytest.skip(result.reason if result.result in ("not_exercised", "error") else f"expected {result.expected}, seen {result.seen}")
+
+    def _explain(self, result: CaseResult, requirement: Requirement) -> str:
+        lines = [f"{requirement.id} {requirement.title} ({requirement.level}): {requirement.statement}"]
+        lines += [f"  expected  {result.expected}", f"  seen      {result.seen}"]
+        lines += [f"  case      {result.reason}"] if result.reason else []
+        return "\n".join([*lines, *self.shown(result.exchanges), f"  why: {requirement.why}"])
+
+    @contextmanager
+    def _limited(self) -> Iterator[None]:
+        """Ends what takes longer than a test may, whatever it is waiting for; only the main thread can be interrupted."""
+        if threading.current_thread() is not threading.main_thread():
+            yield
+            return
+
+        def overdue(*_: Any) -> None:
+            raise Broken(f"an end within {LIMIT_SEC} s", f"the test was still waiting for the {self.kind}")
+
+        before = signal.signal(signal.SIGALRM, overdue)
+        signal.alarm(LIMIT_SEC)
+        try:
+            yield
+        finally:
+            signal.alarm(0)
+            signal.signal(signal.SIGALRM, before)
