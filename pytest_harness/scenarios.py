@@ -1,7 +1,8 @@
 """Scenarios: a Harbor task plus the script that the engine follows, one TOML file each.
 
 The name of a scenario is the name of its file. ``task`` is the task's folder relative to that file. ``reward`` is the number that the
-verifier must give, or "none" where it must give none: an absent key is refused, because nothing said is neither.
+verifier must give, or "none" where it must give none: an absent key is refused, because nothing said is neither. ``reward_key`` names the
+key under which it stands, where the verifier gives several numbers.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from pytest_harness.evidence import ScenarioFacts
 from pytest_harness.resources import resource
 from pytest_harness.textfile import TextFileError, read_toml
 
-_KEYS = {"title", "task", "reward", "steps"}
+_KEYS = {"title", "task", "reward", "reward_key", "steps"}
 _STEP_KEYS = {"text", "shell", "prints"}
 
 
@@ -44,6 +45,7 @@ class Scenario:
     task: Path
     steps: tuple[ScenarioStep, ...]
     reward: float | None
+    reward_key: str | None = None
 
     @property
     def instruction(self) -> str:
@@ -64,6 +66,7 @@ class Scenario:
             shell_commands=tuple(step.shell for step in self.steps),
             prints=tuple(step.prints for step in self.steps),
             reward=self.reward,
+            reward_key=self.reward_key,
         )
 
 
@@ -124,7 +127,7 @@ def _read(path: Path) -> Scenario:
     steps = tuple(_step(path, number, step) for number, step in enumerate(document["steps"], start=1))
     if steps[-1].shell or not steps[-1].text:
         raise ScenarioError(f"{path}: the last of the steps must be text without shell commands, so that the agent ends")
-    return Scenario(path.stem, document["title"], task, steps, _reward(path, document))
+    return Scenario(path.stem, document["title"], task, steps, _reward(path, document), _reward_key(path, document))
 
 
 def _reward(path: Path, document: Mapping[str, Any]) -> float | None:
@@ -134,6 +137,13 @@ def _reward(path: Path, document: Mapping[str, Any]) -> float | None:
     if isinstance(reward, int | float) and not isinstance(reward, bool) and math.isfinite(reward):
         return float(reward)
     raise ScenarioError(f'{path}: reward must be a finite number, or "none" where the verifier must give no reward, not {reward!r}')
+
+
+def _reward_key(path: Path, document: Mapping[str, Any]) -> str | None:
+    key = document.get("reward_key")
+    if key is None or (isinstance(key, str) and key):
+        return key
+    raise ScenarioError(f"{path}: reward_key must be a key of the verifier's rewards, a string that is not empty, not {key!r}")
 
 
 def _step(path: Path, number: int, step: Any) -> ScenarioStep:

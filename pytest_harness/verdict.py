@@ -7,10 +7,24 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Literal
 
-from pytest_harness.contract import Finding, Judgement, Result, Validity, deviations_in_range, judge, reward, validity
+from pytest_harness.contract import (
+    Finding,
+    Grade,
+    Judgement,
+    Result,
+    State,
+    Validity,
+    deviations_in_range,
+    grade,
+    group_findings,
+    judge,
+    mean,
+    validity,
+)
 from pytest_harness.evidence.model import Deviation, Evidence
 from pytest_harness.requirements import FAMILIES, Catalogue, Requirement
 
@@ -36,11 +50,10 @@ class Rollout:
         """Judge the evidence by the whole catalogue."""
         return cls(evidence, validity(evidence), judge(evidence, catalogue))
 
-    @property
-    def graded(self) -> float | None:
-        """The reward if it counts: the rollout is valid and Harbor calls its reward valid too. None is not zero."""
-        valid = self.validity.valid and (self.evidence.trial_result or {}).get("reward_valid") is True
-        return reward(self.evidence) if valid else None
+    @cached_property
+    def grade(self) -> Grade:
+        """What became of its reward."""
+        return grade(self.evidence)
 
 
 @dataclass(frozen=True)
@@ -83,8 +96,14 @@ class SeamVerdict:
     stale: tuple[Deviation, ...]
     """Known deviations that no longer occur."""
     mean_reward: float | None
-    """Over the graded rollouts; None if there are none."""
-    graded: int
+    """Over the rewards that count; None if there are none, or if attempts of one scenario have theirs under different keys."""
+    rewards: dict[State, int]
+    """How many rollouts are in each state that occurs. What is not graded is counted here, and is in no mean."""
+
+    @property
+    def graded(self) -> int:
+        """How many rewards count."""
+        return self.rewards.get("valid", 0)
 
     @property
     def label(self) -> str:
@@ -127,7 +146,7 @@ def seam_verdicts(rollouts: Iterable[Rollout], catalogue: Catalogue) -> tuple[Se
 
 def seam_verdict(rollouts: Iterable[Rollout], catalogue: Catalogue) -> SeamVerdict:
     """The verdict of one seam. ``rollouts`` are all of one harness and sandbox, at least one."""
-    group = tuple(rollouts)
+    group = _with_group_findings(tuple(rollouts))
     first = group[0].evidence.manifest
     valid = [rollout for rollout in group if rollout.validity.valid]
     applicable = {requirement.id for rollout in group for requirement in catalogue.applicable(rollout.evidence.manifest.seam)}
@@ -135,7 +154,6 @@ def seam_verdict(rollouts: Iterable[Rollout], catalogue: Catalogue) -> SeamVerdi
     musts = [verdict for verdict in requirements if verdict.requirement.binding]
     stale = _stale(valid, requirements)
     status, why = _status(group, valid, requirements, stale)
-    rewards = [rollout.graded for rollout in group if rollout.graded is not None]
     return SeamVerdict(
         harness=first.harness,
         version=first.versions.get("harness", ""),
@@ -148,9 +166,37 @@ def seam_verdict(rollouts: Iterable[Rollout], catalogue: Catalogue) -> SeamVerdi
         ran=sum(verdict.exercised for verdict in musts),
         rollouts=group,
         stale=stale,
-        mean_reward=sum(rewards) / len(rewards) if rewards else None,
-        graded=len(rewards),
+        mean_reward=None if _mixed_keys(group) else mean(rollout.grade.counted for rollout in group),
+        rewards=dict(Counter(rollout.grade.state for rollout in group)),
     )
+
+
+def _with_group_findings(group: tuple[Rollout, ...]) -> tuple[Rollout, ...]:
+    """The rollouts with what only they together show, among the judgements of those that were judged by the requirement.
+
+    A rollout that counts for nothing shows nothing.
+    """
+    found = group_findings([rollout.evidence for rollout in group if rollout.validity.valid])
+    return tuple(_with_findings(rollout, found.get(rollout.evidence.manifest.attempt_id, ())) for rollout in group)
+
+
+def _with_findings(rollout: Rollout, found: tuple[Finding, ...]) -> Rollout:
+    if not found:
+        return rollout
+    judgements = []
+    for judgement in rollout.judgements:
+        more = tuple(finding for finding in found if finding.requirement == judgement.requirement.id)
+        broken = replace(judgement, result="failed", findings=(*judgement.findings, *more)) if more else judgement
+        judgements.append(broken)
+    return replace(rollout, judgements=tuple(judgements))
+
+
+def _mixed_keys(group: tuple[Rollout, ...]) -> bool:
+    keys: defaultdict[str, set[str | None]] = defaultdict(set)
+    for rollout in group:
+        if rollout.grade.counted is not None:
+            keys[rollout.evidence.manifest.scenario.name].add(rollout.grade.key)
+    return any(len(each) > 1 for each in keys.values())
 
 
 def _requirement(requirement: Requirement, valid: list[Rollout]) -> RequirementVerdict:

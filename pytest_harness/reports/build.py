@@ -9,7 +9,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from pytest_harness import __version__
-from pytest_harness.contract import reward
 from pytest_harness.evidence import Evidence
 from pytest_harness.reports.model import Report, ReportedAttempt, ReportedFinding, ReportedRequirement, ReportedSeam
 from pytest_harness.requirements import Catalogue
@@ -87,6 +86,7 @@ def _seam(verdict: SeamVerdict, context: _Context) -> ReportedSeam:
         ran=verdict.ran,
         mean_reward=verdict.mean_reward,
         graded=verdict.graded,
+        rewards=verdict.rewards,
         families=verdict.families,
         requirements=tuple(_requirement(requirement, verdict.rollouts, context) for requirement in verdict.requirements),
         attempts=tuple(_attempt(rollout, context.folders) for rollout in verdict.rollouts),
@@ -125,7 +125,7 @@ def _requirement(verdict: RequirementVerdict, rollouts: tuple[Rollout, ...], con
 
 
 def _attempt(rollout: Rollout, folders: Mapping[str, Path]) -> ReportedAttempt:
-    evidence, manifest = rollout.evidence, rollout.evidence.manifest
+    evidence, manifest, grade = rollout.evidence, rollout.evidence.manifest, rollout.grade
     prompt, sampled = _tokens(evidence)
     return ReportedAttempt(
         name=evidence.name,
@@ -136,7 +136,12 @@ def _attempt(rollout: Rollout, folders: Mapping[str, Path]) -> ReportedAttempt:
         valid=rollout.validity.valid,
         blame=rollout.validity.blame,
         reason=rollout.validity.reason,
-        reward=reward(evidence),
+        reward=grade.value,
+        reward_state=grade.state,
+        reward_reason=grade.reason,
+        reward_key=grade.key,
+        reward_text=grade.text,
+        solved=grade.solved,
         calls=len(evidence.calls),
         prompt_tokens=prompt,
         sampled_tokens=sampled,

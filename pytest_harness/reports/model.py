@@ -9,7 +9,7 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict
 
-from pytest_harness.contract import Blame, Result
+from pytest_harness.contract import Blame, Result, State
 from pytest_harness.requirements import Level
 from pytest_harness.verdict import Standing, Status
 
@@ -64,7 +64,17 @@ class ReportedAttempt(Part):
     """Who is to blame where it is not valid."""
     reason: str
     reward: float | None
-    """What the verifier said, whether it counts or not."""
+    """What the verifier said, whether it counts or not; null, not zero, where it said nothing that can be used."""
+    reward_state: State
+    """Whether it counts: ``valid`` and ``invalid`` were graded; the others were not, with an exception that may say why, and without."""
+    reward_reason: str
+    """Why it does not count, or why there is none."""
+    reward_key: str | None
+    """Under which of the verifier's keys it stands."""
+    reward_text: str | None
+    """The number as the verifier wrote it."""
+    solved: bool
+    """Only where the reward counts and is positive."""
     calls: int
     prompt_tokens: int
     """Sum over the calls; ids reported by the engine."""
@@ -94,8 +104,11 @@ class ReportedSeam(Part):
     ran: int
     """MUSTs that at least one attempt exercised."""
     mean_reward: float | None
-    """Over the graded valid attempts."""
+    """Over the rewards that count; null if there are none, or if attempts of one scenario have theirs under different keys."""
     graded: int
+    """How many count."""
+    rewards: dict[State, int]
+    """How many attempts are in each state that occurs; what is not graded is counted here, and is in no mean."""
     families: dict[str, dict[Standing, int]]
     requirements: tuple[ReportedRequirement, ...]
     attempts: tuple[ReportedAttempt, ...]

@@ -104,4 +104,8 @@ def _rollouts(seam: ReportedSeam) -> str:
     valid = sum(attempt.valid for attempt in seam.attempts)
     count = len(seam.attempts)
     rollouts = "1 rollout" if count == 1 else f"{count} rollouts"
-    return f"{rollouts}, {seam.graded} graded" if valid == count else f"{valid} of {rollouts} valid, {seam.graded} graded"
+    ungraded = seam.rewards.get("ungraded", 0) + seam.rewards.get("ungraded_exception", 0)
+    told = [f"{valid} of {rollouts} valid" if valid < count else rollouts, f"{seam.graded} graded"]
+    told += [f"{void} graded that do not count"] if (void := seam.rewards.get("invalid", 0)) else []
+    told += [f"{ungraded} ungraded"] if ungraded else []
+    return ", ".join(told)

@@ -36,6 +36,11 @@ def test_a_scenario_is_what_its_file_says(write):
     assert mine.facts == ScenarioFacts(name="mine", steps=2, shell_commands=(("ls", "pwd"), ()), prints=(("/", ""), ()), reward=1.0)
 
 
+def test_a_scenario_can_name_the_key_of_its_reward(write):
+    assert ScenarioTable.load(write(GOOD))["mine"].facts.reward_key is None
+    assert ScenarioTable.load(write(GOOD.replace("reward = 1", 'reward = 1\nreward_key = "correct"')))["mine"].facts.reward_key == "correct"
+
+
 def test_no_reward_is_not_a_reward_of_zero(write):
     assert ScenarioTable.load(write(GOOD.replace("reward = 1", 'reward = "none"')))["mine"].reward is None
     assert ScenarioTable.load(write(GOOD.replace("reward = 1", "reward = 0")))["mine"].reward == 0.0
@@ -47,6 +52,11 @@ def test_no_reward_is_not_a_reward_of_zero(write):
         ("reward = 1", "", "reward must be a finite number, or \"none\" where the verifier must give no reward, not 'absent'"),
         ("reward = 1", "reward = true", "reward must be a finite number"),
         ("reward = 1", "reward = nan", "reward must be a finite number"),
+        (
+            "reward = 1",
+            "reward = 1\nreward_key = 3",
+            "reward_key must be a key of the verifier's rewards, a string that is not empty, not 3",
+        ),
         ("reward = 1", 'reward = 1\ntytle = ""', "unknown key 'tytle'; did you mean title?"),
         ("title = ", "# ", "title must be a string that is not empty, not 'absent'"),
         ('task = "task"', 'task = "elsewhere"', "task must be the folder of a Harbor task"),

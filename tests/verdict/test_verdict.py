@@ -8,7 +8,7 @@ from pytest_harness.saboteurs import apply
 from pytest_harness.saboteurs.surgery import replace_text, with_manifest
 from pytest_harness.verdict import Rollout, seam_verdict, seam_verdicts
 
-CATALOGUE = load_catalogue()
+CATALOGUE = load_catalogue("2026.11")  # a frozen one: what the newest asks of a seam changes with every entry
 SCENARIOS = ("edit_file", "no_verdict")
 
 
