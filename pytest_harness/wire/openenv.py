@@ -48,10 +48,7 @@ class OpenEnvProxy(ProxyAdapter):
     def start(self, engine: Engine, folder: Path) -> None:
         """Start it and wait until it answers."""
         python = openenv_python()
-        try:
-            self._version = ask(f"{PACKAGE} in {python}", [python, "-c", _ASK_VERSION], {})
-        except (ProvisionError, OSError) as error:
-            raise AdapterError(f"{python} has no {PACKAGE} ({error}); set {VARIABLE} to a Python that has it") from None
+        self._version = openenv_version(python)
         with socket.create_server(("127.0.0.1", 0)) as free:
             port = free.getsockname()[1]
         admin_key = secrets.token_urlsafe(24)
@@ -146,6 +143,14 @@ class OpenEnvProxy(ProxyAdapter):
             raise Broken(f"a success of {method} {path}", f"status {reply.status_code}: {reply.text}")
         answer: dict[str, Any] = reply.json()
         return answer
+
+
+def openenv_version(python: str) -> str:
+    """The version that this Python has. Raises AdapterError."""
+    try:
+        return ask(f"{PACKAGE} in {python}", [python, "-c", _ASK_VERSION], {})
+    except (ProvisionError, OSError) as error:
+        raise AdapterError(f"{python} has no {PACKAGE} ({error}); set {VARIABLE} to a Python that has it") from None
 
 
 def openenv_python() -> str:
