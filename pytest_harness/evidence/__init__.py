@@ -2,6 +2,7 @@
 
 from pytest_harness.evidence.model import (
     EVIDENCE_VERSION,
+    Accounting,
     Call,
     Deviation,
     Dialect,
@@ -22,6 +23,7 @@ from pytest_harness.evidence.store import EvidenceError, attempt_dir, find_evide
 
 __all__ = [
     "EVIDENCE_VERSION",
+    "Accounting",
     "Call",
     "Deviation",
     "Dialect",

@@ -117,6 +117,18 @@ class Deviation(Record):
     """The ISO date after which the entry must be looked at again."""
 
 
+class Accounting(Record):
+    """How a harness's own log counts, where it does not simply tell every call and every token."""
+
+    prompt: Literal["all", "uncached"] = "all"
+    """Whether the tokens that the engine took from its cache are part of the prompt's count."""
+    completion: Literal["all", "visible"] = "all"
+    """Whether the tokens of the reasoning are part of the completion's count."""
+    unlogged: tuple[Literal["truncated", "silent", "compaction"], ...] = ()
+    """Which calls of the agent the log does not tell: those that their limit cut, those that say nothing beside their reasoning, and those
+    that sum up the history."""
+
+
 class SeamFacts(Record):
     """What the seam table said of this seam when the attempt ran."""
 
@@ -129,6 +141,7 @@ class SeamFacts(Record):
     scenarios: tuple[str, ...] = ()
     """The scenarios that the row declares; a seam is validated in all of them or not at all."""
     deviations: tuple[Deviation, ...] = ()
+    accounting: Accounting = Accounting()
 
 
 class ScenarioFacts(Record):
@@ -227,12 +240,14 @@ class Manifest(Record):
 class Evidence:
     """The frozen record of one attempt.
 
-    ``files`` maps the relative path of each text file below ``trial/`` and ``native/`` to its text.
+    ``files`` maps the relative path of each text file below ``trial/`` and ``native/`` to its text; ``others`` are the paths of the files
+    there that are no text.
     """
 
     manifest: Manifest
     calls: tuple[Call, ...]
     files: Mapping[str, str] = field(default_factory=dict)
+    others: frozenset[str] = frozenset()
 
     @property
     def name(self) -> str:

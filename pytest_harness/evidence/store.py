@@ -109,7 +109,9 @@ def read_evidence(folder: Path) -> Evidence:
             )
     if (change := broken_seal(folder, _files(folder))) is not None:
         raise EvidenceError(_one_line(f"{folder}: {change} after the evidence was written; {AGAIN}"))
-    return Evidence(manifest=manifest, calls=calls, files=dict(_texts(folder)))
+    files = dict(_texts(folder))
+    present = {path.relative_to(folder).as_posix() for path in itertools.islice(_files(folder), 2, None)}
+    return Evidence(manifest=manifest, calls=calls, files=files, others=frozenset(present - files.keys()))
 
 
 def _redact(folder: Path, secrets: tuple[str, ...]) -> None:

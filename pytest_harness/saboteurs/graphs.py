@@ -70,14 +70,19 @@ def _asked_again(evidence: Evidence, times: int) -> Evidence:
     prompt, completion = len(found(last.prompt_ids, "prompt ids")), len(found(last.samples[0].token_ids, "sampled ids"))
 
     def count(document: Json) -> None:
-        document["steps"][-1]["llm_call_count"] += times
+        last_step = document["steps"][-1]
+        last_step["llm_call_count"] += times
+        for name, tokens in (("prompt_tokens", prompt), ("completion_tokens", completion)):
+            last_step["metrics"][name] += tokens * times
         document["final_metrics"]["total_prompt_tokens"] += prompt * times
         document["final_metrics"]["total_completion_tokens"] += completion * times
 
     def context(document: Json) -> None:
+        told = document["agent_result"]
         for name, tokens in (("n_input_tokens", prompt), ("n_output_tokens", completion)):
-            if document["agent_result"][name] is not None:  # not every harness tells Harbor its tokens
-                document["agent_result"][name] += tokens * times
+            for counts in (told, *(told.get("model_usage") or {}).values()):
+                if counts[name] is not None:  # not every harness tells Harbor its tokens
+                    counts[name] += tokens * times
 
     logged = edit_file(edit_file(evidence, TRAJECTORY, count), RESULT, context)
     return replace(logged, calls=(*evidence.calls, *(again(number) for number in range(1, times + 1))))

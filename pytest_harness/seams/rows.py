@@ -15,7 +15,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, PrivateAttr, StringConstraints, model_validator
 from pydantic_core import PydanticCustomError
 
-from pytest_harness.evidence.model import Deviation, Dialect, SeamFacts, TrajectoryFormat
+from pytest_harness.evidence.model import Accounting, Deviation, Dialect, SeamFacts, TrajectoryFormat
 from pytest_harness.seams.placeholders import fill, merge
 
 Name = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9._-]*$")]
@@ -212,6 +212,8 @@ class Seam(Row):
     """The scenarios it is judged by."""
     trajectory: TrajectoryFormat = "none"
     """What Harbor's adapter leaves: an ATIF document, or none."""
+    accounting: Accounting = Accounting()
+    """How the trajectory counts calls and tokens, where it does not simply tell all of them."""
     install: Install
     """What to install."""
     agent: AgentTable
@@ -247,7 +249,8 @@ class Seam(Row):
     @property
     def facts(self) -> SeamFacts:
         """What the evidence keeps of this row. The digest changes with everything in the row, the version asked for included."""
-        canonical = json.dumps(self.model_dump(mode="json"), sort_keys=True, separators=(",", ":"), ensure_ascii=True)
+        plain = {"accounting"} if self.accounting == Accounting() else set[str]()  # so that rows without it keep their digest
+        canonical = json.dumps(self.model_dump(mode="json", exclude=plain), sort_keys=True, separators=(",", ":"), ensure_ascii=True)
         return SeamFacts(
             harness=self.name,
             digest=hashlib.sha256(canonical.encode()).hexdigest(),
@@ -256,6 +259,7 @@ class Seam(Row):
             trajectory=self.trajectory,
             scenarios=self.scenarios,
             deviations=self.deviations,
+            accounting=self.accounting,
         )
 
     def render(self, *, url: str, key: str, model: str, steps: int | None = None) -> RenderedAgent:

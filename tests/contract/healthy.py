@@ -185,7 +185,7 @@ def in_company() -> Evidence:
     steps: list[Json] = [{"step_id": 1, "source": "user", "message": "Do the task."}]
     for one in own:
         _, prompt, text, made = told[one.index]
-        steps.append(step(len(steps) + 1, text, made, prompt, sampled[one.index], True, one is own[-1]))
+        steps.append(step(len(steps) + 1, text, made, prompt, sampled[one.index], f"chatcmpl-{one.index}", one is own[-1]))
     return replace(alone, calls=tuple(calls), files=files(own, steps, True))
 
 
@@ -207,7 +207,7 @@ def build(harness: str, *, streams: bool, graded: bool, attempt: int, scenario: 
         sampled = ids.sample(range(4096), 12 + number)
         logprobs = [-ids.random() - 0.001 for _ in sampled]
         calls.append(call(number, streams, messages, prompt, sampled, logprobs, text, made))
-        steps.append(step(number + 2, text, made, prompt, sampled, streams, last))
+        steps.append(step(number + 2, text, made, prompt, sampled, f"chatcmpl-{number}" if streams else None, last))
         messages = [*messages, echo(text, made, streams), *results(made)]
         prompt = [*prompt, *sampled, *(ids.randrange(4096) for _ in range(9))]
     return Evidence(
@@ -398,21 +398,28 @@ def results(made: list[tuple[str, str]]) -> list[Json]:
     return [{"role": "tool", "tool_call_id": name, "content": printed(arguments)} for name, arguments in made]
 
 
-def step(number: int, text: str, made: list[tuple[str, str]], prompt: list[int], sampled: list[int], linked: bool, last: bool) -> Json:
+def step(
+    number: int, text: str, made: list[tuple[str, str]], prompt: list[int], sampled: list[int], reply: str | None, last: bool
+) -> Json:
+    """``reply`` is the id of its reply, which a log that links results to calls names too."""
     told: Json = {
         "step_id": number,
         "source": "agent",
+        "timestamp": f"2026-11-29T12:00:0{number}Z",
         "message": text,
         "metrics": {"prompt_tokens": len(prompt), "completion_tokens": len(sampled)},
         "llm_call_count": 1,
     }
+    if reply is not None:
+        told["extra"] = {"response_id": reply}
     if made:
         told["tool_calls"] = [
             {"tool_call_id": name, "function_name": "bash", "arguments": json.loads(arguments)} for name, arguments in made
         ]
         if not last:
-            links = [{"source_call_id": name} if linked else {} for name, _ in made]
-            told["observation"] = {"results": [{**link, "content": "some output"} for link in links]}
+            links = [{"source_call_id": name} if reply is not None else {} for name, _ in made]
+            contents = [printed(arguments) for _, arguments in made]
+            told["observation"] = {"results": [{**link, "content": content} for link, content in zip(links, contents, strict=True)]}
     return told
 
 
@@ -428,7 +435,11 @@ def files(calls: list[Call], steps: list[Json], graded: bool) -> dict[str, str]:
     result = {
         "trial_name": "trial",
         "agent_info": {"name": "agent", "version": "unknown"},
-        "agent_result": {"n_input_tokens": prompt, "n_output_tokens": completion},
+        "agent_result": {
+            "n_input_tokens": prompt,
+            "n_output_tokens": completion,
+            "model_usage": {"tiny": {"n_input_tokens": prompt, "n_output_tokens": completion}},
+        },
         "verifier_result": {"rewards": {"reward": 1.0}} if graded else None,
         "exception_info": None if graded else {"exception_type": "RewardFileNotFoundError", "exception_message": "no reward file"},
         "verifier": {"started_at": moment(VERIFIER_STARTED), "finished_at": moment(VERIFIER_STARTED + 1.0)},
