@@ -24,6 +24,8 @@ _SHORTEST = 8
 """Shorter keys are placeholders such as ``EMPTY``: replacing them everywhere would tear ordinary text apart."""
 
 _SHORTEST_RUN = 5
+_LONGEST_SIGN = 12
+"""CPython's search skips ahead by what it looks for, unless that has so many different characters that none tells anything."""
 _REMEMBERED = 128
 _REMEMBERED_SETS = 8
 
@@ -113,9 +115,9 @@ class Redactor:
 
 
 def _sign(secret: str) -> bytes | None:
-    """The longest run of a secret's letters and digits; None if it has none that is long enough to be rare."""
-    longest = max(_PLAIN_RUN.findall(secret.encode("utf-8")), key=len, default=b"")
-    return longest if len(longest) >= _SHORTEST_RUN else None
+    """The longest run of a secret's letters and digits, or the beginning of it; None if it has none that is long enough to be rare."""
+    longest: bytes = max(_PLAIN_RUN.findall(secret.encode("utf-8")), key=len, default=b"")
+    return longest[:_LONGEST_SIGN] if len(longest) >= _SHORTEST_RUN else None
 
 
 def _needs(secret: str) -> tuple[str, ...]:

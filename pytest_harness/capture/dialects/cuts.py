@@ -287,11 +287,18 @@ def _look(data: bytes, bounds: Span, inner: Span, known_ids: bytes = b"") -> _Lo
 
 def _place(slim: bytes, key: bytes, value: bytes) -> Span | None:
     """Where this key with this value stands; None if it is not there, or more than once."""
-    for pattern in (key + value, key + b" " + value):
-        begin = slim.find(pattern)
-        if begin >= 0:
-            return None if slim.find(pattern, begin + 1) >= 0 else (begin, begin + len(pattern))
-    return None
+    place: Span | None = None
+    begin = slim.find(key)
+    while begin >= 0:
+        at = begin + len(key)
+        if slim[at : at + 1] == b" ":
+            at += 1
+        if slim.startswith(value, at):
+            if place is not None:
+                return None
+            place = begin, at + len(value)
+        begin = slim.find(key, at)
+    return place
 
 
 def _gap(call: bytes) -> _Gap | None:
