@@ -10,8 +10,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from pytest_harness.collect.adapter import Collector
 from pytest_harness.runtimes.adapter import Environment, Episode, Limits, Model, Prompts, Runtime, RuntimeAdapter, TracedCall
 from pytest_harness.runtimes.chat import message_of, step_to_document, to_message, tool_of
+from pytest_harness.runtimes.openenv_collector import OpenEnvCollector
 from pytest_harness.runtimes.worker import Worker
 from pytest_harness.wire.openenv import PACKAGE, VERSION, openenv_python, openenv_version
 
@@ -22,6 +24,7 @@ class OpenEnvRuntime(RuntimeAdapter):
     name = "openenv"
     prompts: Prompts = "last"
     _worker: Worker | None = None
+    _collecting: Worker | None = None
     _version = VERSION
 
     def start(self, folder: Path) -> None:
@@ -30,16 +33,23 @@ class OpenEnvRuntime(RuntimeAdapter):
         self._version = openenv_version(python)
         self._worker = Worker(python, "openenv_loop.py", folder)
         self._worker.start()
+        self._collecting = Worker(python, "openenv_collect.py", folder)  # started by its first job
 
     def stop(self) -> None:
         """End it."""
-        if self._worker is not None:
-            self._worker.stop()
+        for worker in (self._worker, self._collecting):
+            if worker is not None:
+                worker.stop()
 
     def runtime(self) -> Runtime:
         """The loop."""
         assert self._worker is not None
         return OpenEnvLoop(self._worker)
+
+    def collector(self) -> Collector:
+        """Its ``CollectRunner``."""
+        assert self._collecting is not None
+        return OpenEnvCollector(self._collecting)
 
     def versions(self) -> dict[str, str]:
         """The version that really runs."""
