@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
 
-from pytest_harness.contract.chat_wire import first_difference, identical, line
+from pytest_harness.contract.chat_wire import first_difference, identical, line, short
 from pytest_harness.contract.model import Fault, NotExercised, Unverifiable, check
-from pytest_harness.contract.tokens import answered
+from pytest_harness.contract.tokens import NEUTRAL, answered, neutralised, of_the_agent
 from pytest_harness.evidence.model import Call, Evidence, Sample
 
 SENTINEL = -9999.0
 """What engines write where JSON cannot hold minus infinity; nothing with that probability is ever sampled."""
 ENOUGH = 8
 """Fewer equal logprobs than this may be chance or one forced word."""
+
+ROUNDING = 0.01
+"""By how much the probabilities of one place may exceed 1: engines compute them in 16 bits."""
 
 _TOKEN = re.compile(r"token_id:(-?\d+)")
 
@@ -83,6 +87,111 @@ def logprobs_are_measured(evidence: Evidence) -> Iterator[Fault]:
         yield Fault(
             None, "logprobs that differ", f"{len(logprobs)} times {logprobs[0]!r}", "calls.ndjson, samples[].logprobs of every call"
         )
+
+
+@check("LGP-006")
+def no_two_turns_have_the_same_logprobs(evidence: Evidence) -> Iterator[Fault]:
+    """Unless they sampled the same, or all of them are one number."""
+    first: dict[tuple[Any, ...], tuple[Call, Sample]] = {}
+    long_enough = [(call, sample) for call, sample in _samples(evidence) if len(sample.logprobs or ()) >= ENOUGH]
+    if len(long_enough) < 2:
+        raise NotExercised(f"fewer than two samples have {ENOUGH} logprobs")
+    for call, sample in long_enough:
+        logprobs = tuple(sample.logprobs or ())
+        before, other = first.setdefault(logprobs, (call, sample))
+        if other.token_ids != sample.token_ids and len(set(logprobs)) > 1:
+            expected = f"other logprobs than those of call {before.index}, which sampled other ids"
+            yield Fault(call.index, expected, f"the same {len(logprobs)}", _where(call, sample))
+
+
+@check("LGP-007")
+def neutral_sampling_is_whole(evidence: Evidence) -> Iterator[Fault]:
+    """In a session that makes the sampling neutral, every call has every neutral value."""
+    if not any(neutralised(turn) for turn in answered(evidence)):
+        raise NotExercised("the session leaves the sampling to the harness")
+    for turn in answered(evidence):
+        sent = turn.forwarded
+        for name, value in NEUTRAL.items():
+            if sent.get(name) != value:
+                yield Fault(turn.call.index, f"{name} {value}", repr(sent.get(name)), f"{line(turn.call)}, forwarded.body {name}")
+        if sent.get("temperature") is None:
+            yield Fault(turn.call.index, "a temperature", "none", f"{line(turn.call)}, forwarded.body temperature")
+
+
+@check("LGP-008")
+def one_temperature_over_a_rollout(evidence: Evidence) -> Iterator[Fault]:
+    """Over the agent's turns; the first one sets it."""
+    first, *rest = of_the_agent(evidence)
+    asked = first.forwarded.get("temperature")
+    for turn in rest:
+        if turn.forwarded.get("temperature") != asked:
+            where = f"{line(turn.call)}, forwarded.body temperature"
+            yield Fault(turn.call.index, f"{asked}, as in call {first.call.index}", repr(turn.forwarded.get("temperature")), where)
+
+
+@check("LGP-009")
+def constrained_sampling_is_marked(evidence: Evidence) -> Iterator[Fault]:
+    """Both ways: a mark where nothing constrains drops a good turn."""
+    for turn in answered(evidence):
+        found = {name for name, constrains in CONSTRAINING.items() if constrains(turn.forwarded.get(name))}
+        marked, where = set(turn.call.constraints), f"{line(turn.call)}, constraints"
+        for name in sorted(found - marked):
+            yield Fault(
+                turn.call.index, f"{name} among the constraints", short(repr(turn.forwarded[name])), f"{line(turn.call)}, constraints"
+            )
+        for name in sorted(marked & CONSTRAINING.keys() - found):
+            yield Fault(turn.call.index, f"no {name} among the constraints", "it is there", where)
+
+
+@check("LGP-010")
+def the_probabilities_of_one_place_fit(evidence: Evidence) -> Iterator[Fault]:
+    """Where the engine told alternatives. One fault for each choice, naming the first place."""
+    compared = False
+    for turn in answered(evidence):
+        for index, choice in turn.engine.choices.items():
+            for position, entries in enumerate(choice.top_logprobs or ()):
+                found = [entry.get("logprob") for entry in entries if isinstance(entry, dict)] if isinstance(entries, list) else []
+                logprobs = [value for value in found if isinstance(value, int | float) and not isinstance(value, bool)]
+                if not logprobs:
+                    continue
+                compared = True
+                total = sum(math.exp(min(value, 1.0)) for value in logprobs)
+                if not total <= 1 + ROUNDING:
+                    where = f"{line(turn.call)}, replied.body choices[{index}].logprobs"
+                    seen = f"{total:.4g} at position {position}"
+                    yield Fault(turn.call.index, "probabilities of at most 1 together", seen, where)
+                    break
+    if not compared:
+        raise NotExercised("the engine told no alternatives")
+
+
+def _given(value: Any) -> bool:
+    return value is not None and value is not False and value not in ([], {}, "")
+
+
+CONSTRAINING: Mapping[str, Callable[[Any], bool]] = {
+    **dict.fromkeys(
+        (
+            "allowed_token_ids",
+            "bad_words",
+            "guided_choice",
+            "guided_grammar",
+            "guided_json",
+            "guided_regex",
+            "ignore_eos",
+            "logit_bias",
+            "logits_processors",
+            "structural_tag",
+            "structured_outputs",
+            "use_beam_search",
+        ),
+        _given,
+    ),
+    "min_tokens": lambda value: value not in (None, 0),
+    "response_format": lambda value: _given(value) and not (isinstance(value, dict) and value.get("type") == "text"),
+    "tool_choice": lambda value: value == "required" or isinstance(value, dict),
+}
+"""The fields of OpenAI's and vLLM's chat routes that make the sampling another than the model's own, and which values of them do."""
 
 
 def _samples(evidence: Evidence) -> list[tuple[Call, Sample]]:

@@ -2,17 +2,37 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
 
-from pytest_harness.contract.chat_wire import ToolCall, Turn, call_objects, conversation, line, parse_json, same_json, short, steps
+from pytest_harness.contract.chat_wire import (
+    Choice,
+    ToolCall,
+    Turn,
+    asked,
+    call_objects,
+    conversation,
+    line,
+    parse_json,
+    plain_text,
+    same_json,
+    short,
+    steps,
+)
 from pytest_harness.contract.model import Fault, NotExercised, check
 from pytest_harness.contract.tokens import answered
 from pytest_harness.evidence.model import Evidence
 from pytest_harness.evidence.notes import ids_filled_in
+
+PORTABLE = re.compile(r"[A-Za-z0-9_-]{1,64}")
+"""The ids of calls that every vendor's interface takes."""
+
+LEFT_OVER = ("<tool_call>", "</tool_call>", "<|tool_call", "<｜tool▁call", "[TOOL_CALLS]", "<function=", "<|python_tag|>")
+"""Marks of calls in the templates of models: where they are left in the text, the engine's parser did not see the call."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +45,8 @@ class Exchange:
     calls: list[ToolCall]
     results: list[Any]
     """The ``tool_call_id`` of each."""
+    texts: list[str]
+    """What each says."""
 
     @property
     def where(self) -> str:
@@ -93,7 +115,8 @@ def history_keeps_the_calls_as_they_were_made(evidence: Evidence) -> Iterator[Fa
     compared = False
     for before, after in _successions(evidence):
         delivered = [(call.id, call.name) for call in before.harness.calls]
-        position, kept = _echo(before, after)
+        position, message = _echo(before, after)
+        kept = [(call.id, call.name) for call in call_objects(message)]
         if not delivered and not kept:
             continue
         compared = True
@@ -162,6 +185,84 @@ def a_result_says_what_its_command_printed(evidence: Evidence) -> Iterator[Fault
         raise NotExercised("no request holds the result of a scripted command that is known to print something")
 
 
+@check("PAR-009")
+def the_model_is_told_of_a_tool_that_is_not_there(evidence: Evidence) -> Iterator[Fault]:
+    """By a result that says something."""
+    unknown = [
+        (exchange, call)
+        for exchange in _with_calls(evidence)
+        if (offered := _offered(exchange.turn))
+        for call in exchange.calls
+        if call.name not in offered and _key(call.id) in map(_key, exchange.results)
+    ]
+    if not unknown:
+        raise NotExercised("no history has an answered call of a tool that is not on offer")
+    for exchange, call in unknown:
+        said = exchange.texts[list(map(_key, exchange.results)).index(_key(call.id))]
+        if not said.strip():
+            yield Fault(exchange.turn.call.index, f"a result that says that there is no tool {call.name}", "an empty one", exchange.where)
+
+
+@check("PAR-010")
+def history_holds_no_call_that_nobody_made(evidence: Evidence) -> Iterator[Fault]:
+    """What the agent's first request holds is an example, or an earlier session's."""
+    everything = asked(evidence)
+    made = {_key(call.id) for turn in everything for call in turn.harness.calls}
+    if not made:
+        raise NotExercised("the harness got no tool call")
+    firsts = [*everything[:1], *[turn for turn in everything if turn.has_tools][:1]]
+    made |= {_key(call.id) for turn in firsts for message in turn.messages for call in call_objects(message)}
+    for exchange in _exchanges(evidence):
+        for call in exchange.calls:
+            if _key(call.id) not in made:
+                made.add(_key(call.id))
+                seen = f"{call.id} {call.name}({short(call.arguments)})"
+                yield Fault(exchange.turn.call.index, "a call that the harness was given", seen, exchange.where)
+
+
+@check("PAR-011")
+def call_ids_are_portable(evidence: Evidence) -> Iterator[Fault]:
+    """As the engine gave them; ids that are missing are PAR-004's."""
+    ids = [(turn, call.id) for turn in answered(evidence) for call in turn.engine.calls if isinstance(call.id, str) and call.id]
+    if not ids:
+        raise NotExercised("the engine made no tool call with an id")
+    for turn, name in ids:
+        if not PORTABLE.fullmatch(name):
+            expected = "at most 64 letters, digits, hyphens and underscores"
+            yield Fault(turn.call.index, expected, short(name), f"{line(turn.call)}, replied.body tool_calls")
+
+
+@check("PAR-012")
+def no_call_is_left_in_the_text(evidence: Evidence) -> Iterator[Fault]:
+    """By the marks of the models' templates."""
+    for turn in answered(evidence):
+        for index, choice in turn.engine.choices.items():
+            if found := [mark for mark in LEFT_OVER if mark in choice.text]:
+                where = f"{line(turn.call)}, replied.body choices[{index}]"
+                yield Fault(turn.call.index, "text without marks of tool calls", f"{' and '.join(found)} in the text", where)
+
+
+@check("PAR-013")
+def history_keeps_the_words(evidence: Evidence) -> Iterator[Fault]:
+    """Of each turn in the request of the next one; white space around them is free."""
+    compared = False
+    for before, after, position, message in echoes(evidence):
+        said, kept = before.harness.choices.get(0, Choice()).text.strip(), plain_text(message).strip()
+        if not said and not kept:
+            continue
+        compared = True
+        if said != kept:
+            where = f"{line(after.call)}, received.body messages[{position}].content"
+            yield Fault(after.call.index, short(said) or "no text", short(kept) or "no text", where)
+    if not compared:
+        raise NotExercised("no request follows a turn with text")
+
+
+def echoes(evidence: Evidence) -> list[tuple[Turn, Turn, int, dict[str, Any]]]:
+    """Each turn of the agent that was continued, the turn that continued it, and where and how it stands in the history there."""
+    return [(before, after, *_echo(before, after)) for before, after in _successions(evidence)]
+
+
 def argument_texts(call: ToolCall) -> list[str]:
     """Every text in the arguments of a call, however deep it stands."""
     texts, rest = [], [parse_json(call.arguments)]
@@ -183,14 +284,12 @@ def _results_of(groups: Iterable[tuple[Turn, ...]], ids: set[Any]) -> Iterator[t
         for position, message in reversed(numbered):  # where an engine repeats its ids, the last one is meant
             if isinstance(message, dict) and message.get("role") == "tool" and message.get("tool_call_id") in open_ids:
                 open_ids.discard(message["tool_call_id"])
-                content = message.get("content")
-                parts = content if isinstance(content, list) else [{"text": content}]
-                yield turn, position, "".join(str(part.get("text") or "") for part in parts if isinstance(part, dict))
+                yield turn, position, plain_text(message)
 
 
 def _exchanges(evidence: Evidence) -> list[Exchange]:
-    """All exchanges with calls or results in all histories."""
-    found = [exchange for turn in conversation(evidence) for exchange in _of(turn) if exchange.calls or exchange.results]
+    """All exchanges with calls or results in the histories of all requests, also of those that failed."""
+    found = [exchange for turn in asked(evidence) for exchange in _of(turn) if exchange.calls or exchange.results]
     if not found:
         raise NotExercised("no request has a tool call in its history")
     return found
@@ -204,14 +303,15 @@ def _with_calls(evidence: Evidence) -> list[Exchange]:
 
 
 def _of(turn: Turn) -> Iterator[Exchange]:
-    position, calls, results = -1, list[ToolCall](), list[Any]()
+    current = Exchange(turn, -1, [], [], [])
     for number, message in enumerate(turn.messages):
         if message.get("role") == "tool":
-            results.append(message.get("tool_call_id"))
+            current.results.append(message.get("tool_call_id"))
+            current.texts.append(plain_text(message))
             continue
-        yield Exchange(turn, position, calls, results)
-        position, calls, results = number, call_objects(message), []
-    yield Exchange(turn, position, calls, results)
+        yield current
+        current = Exchange(turn, number, call_objects(message), [], [])
+    yield current
 
 
 def _successions(evidence: Evidence) -> Iterator[tuple[Turn, Turn]]:
@@ -222,19 +322,27 @@ def _successions(evidence: Evidence) -> Iterator[tuple[Turn, Turn]]:
             yield before, after
 
 
+def _offered(turn: Turn) -> set[Any]:
+    """The names of the tools on offer; empty where any of them has none, as a call may then mean it."""
+    tools = turn.request.get("tools")
+    functions = [tool.get("function") if isinstance(tool, dict) else None for tool in tools] if isinstance(tools, list) else []
+    names = {function.get("name") if isinstance(function, dict) else None for function in functions}
+    return set() if None in names else names
+
+
 def _assistants(turn: Turn) -> int:
     return sum(message.get("role") == "assistant" for message in turn.messages)
 
 
-def _echo(before: Turn, after: Turn) -> tuple[int, list[tuple[Any, Any]]]:
-    """Where the turn before stands in the history of the one after, and its calls there; none where it was dropped."""
+def _echo(before: Turn, after: Turn) -> tuple[int, dict[str, Any]]:
+    """Where the turn before stands in the history of the one after, and its message there; an empty one where it was dropped."""
     known = _assistants(before)
     for position, message in enumerate(after.messages):
         if message.get("role") == "assistant":
             if known == 0:
-                return position, [(call.id, call.name) for call in call_objects(message)]
+                return position, message
             known -= 1
-    return len(after.messages), []
+    return len(after.messages), {}
 
 
 def _key(value: Any) -> Any:

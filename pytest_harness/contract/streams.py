@@ -14,12 +14,15 @@ from pytest_harness.contract.chat_wire import (
     conversation,
     document,
     events,
+    first_difference,
     identical,
     is_stream,
     line,
     parse_json,
     short,
 )
+from pytest_harness.contract.dialects.matching import cached_tokens
+from pytest_harness.contract.dialects.traces import traces
 from pytest_harness.contract.model import Fault, NotExercised, check
 from pytest_harness.contract.tokens import answered
 from pytest_harness.evidence.model import Evidence
@@ -63,7 +66,11 @@ def capture_leaves_no_trace(evidence: Evidence) -> Iterator[Fault]:
     for turn in answered(evidence):
         unasked = [] if turn.request.get("return_token_ids") else ["prompt_token_ids", "token_ids"]
         unasked += [] if turn.request.get("logprobs") else ["logprobs"]
-        found = {name for part in _delivered(turn) for place in (part, *_choices(part)) for name in unasked if place.get(name) is not None}
+        if turn.call.dialect == "chat":
+            places = [place for part in _delivered(turn) for place in (part, *_choices(part))]
+            found = {name for place in places for name in unasked if place.get(name) is not None}
+        else:
+            found = traces(turn.call) & {*unasked}
         for name in sorted(found):
             yield Fault(
                 turn.call.index, f"no {name}, as the harness did not ask for it", "it is there", f"{line(turn.call)}, delivered.body"
@@ -139,8 +146,7 @@ def usage_is_delivered_as_the_engine_gave_it(evidence: Evidence) -> Iterator[Fau
     compared = False
     for turn in answered(evidence):
         said, got = turn.engine.usage, turn.harness.usage
-        options = turn.request.get("stream_options")
-        asked = not turn.request.get("stream") or (isinstance(options, dict) and options.get("include_usage") is True)
+        asked = not turn.request.get("stream") or _asks_for_usage(turn)
         if said is None or (got is None and not asked):
             continue
         compared = True
@@ -150,8 +156,68 @@ def usage_is_delivered_as_the_engine_gave_it(evidence: Evidence) -> Iterator[Fau
                 yield Fault(
                     turn.call.index, f"{said.get(name)}, as the engine said", seen, f"{line(turn.call)}, delivered.body usage.{name}"
                 )
+        cached = cached_tokens(said)
+        if turn.call.dialect != "chat" and cached is not None and not identical(cached, cached_tokens(got)):  # of chat it is USE-003's
+            where = f"{line(turn.call)}, delivered.body usage"
+            yield Fault(turn.call.index, f"{cached} cached tokens, as the engine said", repr(cached_tokens(got)), where)
     if not compared:
         raise NotExercised("the engine gave no usage that the harness was to get")
+
+
+@check("STR-008")
+def a_stream_is_one_reply(evidence: Evidence) -> Iterator[Fault]:
+    """By the id and the model of its events; an empty name is none."""
+    for turn in _streamed(evidence):
+        for name in ("id", "model"):
+            named = list(dict.fromkeys(repr(part[name]) for part in chunks(turn.call.delivered) if part.get(name)))
+            if len(named) > 1:
+                yield Fault(turn.call.index, f"one {name} in all events", ", ".join(named[:3]), f"{line(turn.call)}, delivered.body {name}")
+
+
+@check("STR-009")
+def a_stream_has_usage_only_if_asked(evidence: Evidence) -> Iterator[Fault]:
+    """The capture always asks for it."""
+    unasked = [turn for turn in _streamed(evidence) if not _asks_for_usage(turn)]
+    if not unasked:
+        raise NotExercised("every stream was asked for with its usage")
+    for turn in unasked:
+        if turn.harness.usage is not None:
+            yield Fault(turn.call.index, "no usage, as the harness did not ask for it", "it is there", f"{line(turn.call)}, delivered.body")
+
+
+@check("STR-010")
+def the_content_type_is_that_of_the_bytes(evidence: Evidence) -> Iterator[Fault]:
+    """Clients choose their reader by it."""
+    for turn in answered(evidence):
+        delivered = turn.call.delivered
+        if delivered is None:
+            continue
+        kind = delivered.headers.get("content-type", "").partition(";")[0].strip().lower()
+        expected = "text/event-stream" if is_stream(delivered) else "application/json"
+        if kind != expected:
+            yield Fault(turn.call.index, expected, kind or "none", f"{line(turn.call)}, delivered.headers content-type")
+
+
+@check("STR-011")
+def logprobs_that_were_asked_for_are_delivered(evidence: Evidence) -> Iterator[Fault]:
+    """As the engine gave them, with their alternatives."""
+    asking = [turn for turn in answered(evidence) if turn.request.get("logprobs") is True]
+    if not asking:
+        raise NotExercised("the harness asked for no logprobs")
+    for turn in asking:
+        for index, choice in turn.engine.choices.items():
+            got = turn.harness.choices.get(index, Choice())
+            where = f"{line(turn.call)}, delivered.body choices[{index}].logprobs"
+            if not identical(choice.logprobs, got.logprobs):
+                seen = f"sent against delivered: {first_difference(choice.logprobs, got.logprobs)}"
+                yield Fault(turn.call.index, "the logprobs that the engine sent", seen, where)
+            elif not identical(choice.top_logprobs, got.top_logprobs):
+                yield Fault(turn.call.index, "the alternatives that the engine sent", "others", where)
+
+
+def _asks_for_usage(turn: Turn) -> bool:
+    options = turn.request.get("stream_options")
+    return isinstance(options, dict) and options.get("include_usage") is True
 
 
 def _streamed(evidence: Evidence) -> list[Turn]:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
-from pytest_harness.contract.chat_wire import Turn, first_difference, identical, line, short, turns
+from pytest_harness.contract.chat_wire import Turn, conversation, first_difference, identical, line, short, turns
 from pytest_harness.contract.model import Fault, NotExercised, check
 from pytest_harness.evidence.model import Call, Evidence
 from pytest_harness.evidence.notes import names_not_passed_on
@@ -24,6 +24,24 @@ DISTORTING = (
 
 CAPTURE = ("logprobs", "top_logprobs", "return_token_ids", "return_tokens_as_token_ids", "stream_options")
 """Fields by which the capture asks for ids and logprobs."""
+
+NEUTRAL: Mapping[str, float] = {
+    "top_p": 1,
+    "top_k": -1,
+    "min_p": 0,
+    "presence_penalty": 0,
+    "frequency_penalty": 0,
+    "repetition_penalty": 1,
+}
+"""The values that leave the model's distribution as it is: a session that trains sends them all, whatever the harness asked."""
+
+TEMPLATE = ("chat_template_kwargs", "reasoning_effort")
+"""Fields that choose among the prompts that a template makes of the same messages."""
+
+BEYOND = 2**31
+"""No vocabulary is that large, and a signed tensor of 32 bits ends there."""
+NEAR = 8
+"""How many turns back the one is looked for that a request continues."""
 
 ELSEWHERE = frozenset({"messages", "tools", "model", *DISTORTING, *CAPTURE})
 
@@ -134,6 +152,109 @@ def messages_and_tools_reach_the_engine_unchanged(evidence: Evidence) -> Iterato
                 )
 
 
+@check("TOK-009")
+def what_else_the_harness_asked_reaches_the_engine(evidence: Evidence) -> Iterator[Fault]:
+    """Its messages, tools and model, and what would distort the prompt, have checks of their own; a field may be left out if noted."""
+    for turn in answered(evidence):
+        left_out = names_not_passed_on(turn.call.notes) - turn.forwarded.keys()
+        for name in sorted({*turn.request, *turn.forwarded} - ELSEWHERE - left_out - neutralised(turn)):
+            sent, forwarded = turn.request.get(name), turn.forwarded.get(name)
+            if not identical(sent, forwarded):
+                where = f"{line(turn.call)}, forwarded.body {name}"
+                yield Fault(turn.call.index, short(json.dumps(sent)), short(json.dumps(forwarded)), where)
+
+
+@check("TOK-010")
+def no_id_is_beyond_any_vocabulary(evidence: Evidence) -> Iterator[Fault]:
+    """One fault for each list, naming the first."""
+    lists = [(call, where, ids) for call in _calls_with_ids(evidence) for where, ids in _id_lists(call)]
+    if not lists:
+        raise NotExercised("no call carries ids")
+    for call, where, ids in lists:
+        numbers = ids if set(map(type, ids)) <= {int} else tuple(value for value in ids if type(value) is int)
+        if max(numbers, default=0) >= BEYOND:
+            yield Fault(call.index, f"ids below {BEYOND}", repr(max(numbers)), f"{line(call)}, {where}")
+
+
+@check("TOK-011")
+def the_engine_answers_as_the_model_that_was_asked(evidence: Evidence) -> Iterator[Fault]:
+    """Where the reply names a model."""
+    named = [turn for turn in answered(evidence) if turn.engine.model]
+    if not named:
+        raise NotExercised("no reply of the engine names a model")
+    for turn in named:
+        if turn.engine.model != turn.forwarded.get("model"):
+            expected = repr(turn.forwarded.get("model"))
+            yield Fault(turn.call.index, expected, repr(turn.engine.model), f"{line(turn.call)}, replied.body model")
+
+
+@check("TOK-012")
+def a_prompt_grows_with_its_conversation(evidence: Evidence) -> Iterator[Fault]:
+    """Only where turns of the model and results were added: a new question may make a template drop old reasoning."""
+    compared = False
+    seen: list[Turn] = []
+    for turn in (turn for turn in answered(evidence) if turn.engine.prompt_ids):
+        before = next((earlier for earlier in seen[: -NEAR - 1 : -1] if _goes_on(earlier.forwarded, turn.forwarded)), None)
+        seen.append(turn)
+        if before is None:
+            continue
+        compared = True
+        shorter, longer = len(before.engine.prompt_ids or ()), len(turn.engine.prompt_ids or ())
+        if longer <= shorter:
+            expected = f"more ids than the {shorter} of call {before.call.index}, which this request goes on from"
+            yield Fault(turn.call.index, expected, str(longer), f"{line(turn.call)}, prompt_ids")
+    if not compared:
+        raise NotExercised("no request goes on from an earlier one")
+
+
+@check("TOK-013")
+def the_template_is_used_in_one_way(evidence: Evidence) -> Iterator[Fault]:
+    """By the agent's turns; the first one sets the way."""
+    first, *rest = of_the_agent(evidence)
+    for turn in rest:
+        for name in TEMPLATE:
+            if not identical(first.forwarded.get(name), turn.forwarded.get(name)):
+                expected = f"{short(json.dumps(first.forwarded.get(name)))}, as in call {first.call.index}"
+                where = f"{line(turn.call)}, forwarded.body {name}"
+                yield Fault(turn.call.index, expected, short(json.dumps(turn.forwarded.get(name))), where)
+
+
+@check("TOK-014")
+def one_engine_answers(evidence: Evidence) -> Iterator[Fault]:
+    """By the fingerprint of its version and settings."""
+    known = [turn for turn in answered(evidence) if isinstance(turn.engine.fingerprint, str)]
+    if len(known) < 2:
+        raise NotExercised("fewer than two replies carry the fingerprint of the engine")
+    for turn in known[1:]:
+        if turn.engine.fingerprint != known[0].engine.fingerprint:
+            expected = f"{known[0].engine.fingerprint}, as in call {known[0].call.index}"
+            yield Fault(turn.call.index, expected, turn.engine.fingerprint, f"{line(turn.call)}, replied.body system_fingerprint")
+
+
+def of_the_agent(evidence: Evidence) -> tuple[Turn, ...]:
+    """The agent's turns, of which there must be one for a check to say anything."""
+    found = conversation(evidence)
+    if not found:
+        raise NotExercised("no model call of the agent was answered")
+    return found
+
+
+def neutralised(turn: Turn) -> frozenset[str]:
+    """The fields by which a session that trains made the sampling neutral; the temperature is one if there are others."""
+    sent, forwarded = turn.request, turn.forwarded
+    names = {name for name, value in NEUTRAL.items() if not identical(sent.get(name), forwarded.get(name)) and forwarded.get(name) == value}
+    return frozenset(names | {"temperature"} if names else ())
+
+
+def _goes_on(earlier: Mapping[str, Any], later: Mapping[str, Any]) -> bool:
+    """Whether only turns of the model and results were added, and the template is asked for the same."""
+    one, other = earlier.get("messages"), later.get("messages")
+    if not isinstance(one, list) or not isinstance(other, list) or not len(one) < len(other) or other[: len(one)] != one:
+        return False
+    added = {message.get("role") if isinstance(message, dict) else None for message in other[len(one) :]}
+    return added <= {"assistant", "tool"} and all(earlier.get(name) == later.get(name) for name in ("tools", *TEMPLATE))
+
+
 def answered(evidence: Evidence) -> tuple[Turn, ...]:
     """The turns, of which there must be one for a check to say anything."""
     found = turns(evidence)
@@ -173,15 +294,3 @@ def _difference(one: Any, other: Any) -> str:
                 return f"entry {position} is {short(right)}"
         return f"{len(other)} entries, not {len(one)}"
     return short(other)
-
-
-@check("TOK-009")
-def what_else_the_harness_asked_reaches_the_engine(evidence: Evidence) -> Iterator[Fault]:
-    """Its messages, tools and model, and what would distort the prompt, have checks of their own; a field may be left out if noted."""
-    for turn in answered(evidence):
-        left_out = names_not_passed_on(turn.call.notes) - turn.forwarded.keys()
-        for name in sorted({*turn.request, *turn.forwarded} - ELSEWHERE - left_out):
-            sent, forwarded = turn.request.get(name), turn.forwarded.get(name)
-            if not identical(sent, forwarded):
-                where = f"{line(turn.call)}, forwarded.body {name}"
-                yield Fault(turn.call.index, short(json.dumps(sent)), short(json.dumps(forwarded)), where)

@@ -7,6 +7,8 @@ from itertools import pairwise
 from typing import Any
 
 from pytest_harness.evidence.model import Evidence
+from pytest_harness.graph import build
+from pytest_harness.saboteurs.extras import plant, side_call
 from pytest_harness.saboteurs.registry import NothingToSabotage, chosen, saboteur
 from pytest_harness.saboteurs.surgery import (
     Json,
@@ -14,6 +16,7 @@ from pytest_harness.saboteurs.surgery import (
     edit_delivered,
     edit_request,
     history,
+    in_chat,
     last_turn,
     replace_text,
     tool_calls,
@@ -70,6 +73,7 @@ def misplaced_results(evidence: Evidence) -> Evidence:
         one, two = messages[first], messages[first + 1]
         one["content"], two["content"] = two["content"], one["content"]
 
+    _paired(evidence)
     return history(evidence, lambda messages: _pair(messages) is not None, swap, "two results of one turn")
 
 
@@ -117,6 +121,7 @@ def dropped_parallel_call(evidence: Evidence) -> Evidence:
     names = next((ids for ids in call_ids(evidence) if len(ids) > 1), None)
     if names is None:
         raise NothingToSabotage("no turn has two tool calls")
+    _paired(evidence)
 
     def drop(messages: list[Json]) -> None:
         messages[:] = [message for message in messages if message.get("tool_call_id") != names[1]]
@@ -158,6 +163,61 @@ def new_call_id(evidence: Evidence) -> Evidence:
     return replace_text(evidence, _struck_id(evidence), "call_of_the_proxy", but_replied=True)
 
 
+@saboteur
+def unknown_tool_unanswered(evidence: Evidence) -> Evidence:
+    """The model called a tool that is not there, and was told nothing."""
+    made = {"id": "call_unknown", "type": "function", "function": {"name": "no_such_tool", "arguments": "{}"}}
+    planted = (
+        {"role": "assistant", "content": None, "tool_calls": [made]},
+        {"role": "tool", "tool_call_id": "call_unknown", "content": ""},
+    )
+    return plant(evidence, *planted)
+
+
+@saboteur
+def made_up_call(evidence: Evidence) -> Evidence:
+    """The harness puts a call into the history that the model never made."""
+    if len(evidence.calls) < 2:
+        raise NothingToSabotage("the evidence has no second call")
+    name = _a_tool(evidence)
+
+    def add(body: Json) -> None:
+        made = {"id": "call_of_the_harness", "type": "function", "function": {"name": name, "arguments": "{}"}}
+        result = {"role": "tool", "tool_call_id": made["id"], "content": "Reminder: be brief."}
+        body["messages"] += [{"role": "assistant", "content": None, "tool_calls": [made]}, result]
+
+    return with_call(evidence, edit_request(last_turn(evidence), add))
+
+
+@saboteur
+def dotted_call_id(evidence: Evidence) -> Evidence:
+    """The engine makes its ids of the names of the tools."""
+    return replace_text(evidence, _struck_id(evidence), "functions.bash:0")
+
+
+@saboteur
+def call_left_in_the_text(evidence: Evidence) -> Evidence:
+    """The engine's parser does not see a call, which stays in the text."""
+    return side_call(evidence, text='<tool_call>{"name": "bash", "arguments": {}}</tool_call>')
+
+
+@saboteur
+def rewritten_words(evidence: Evidence) -> Evidence:
+    """The harness puts a turn into other words."""
+
+    def rewrite(messages: list[Json]) -> None:
+        next(message for message in messages if message["role"] == "assistant")["content"] = "The assistant looked around."
+
+    return history(evidence, lambda messages: any(message["role"] == "assistant" for message in messages), rewrite, "turn in its history")
+
+
+def _a_tool(evidence: Evidence) -> str:
+    tools = json.loads(in_chat(last_turn(evidence)).received.body).get("tools")
+    if not tools:
+        raise NothingToSabotage("the last request offers no tools")
+    return str(tools[0]["function"]["name"])
+
+
 def _struck_id(evidence: Evidence) -> str:
     made = [name for ids in call_ids(evidence) for name in ids]
     if not made:
@@ -171,9 +231,17 @@ def _results(messages: list[Json]) -> bool:
 
 def _last_history(evidence: Evidence, edit: Any) -> Evidence:
     call = last_turn(evidence)
-    if not _results(json.loads(call.received.body)["messages"]):
+    if not _results(json.loads(in_chat(call).received.body)["messages"]):
         raise NothingToSabotage("the last request has no tool result")
     return with_call(evidence, edit_request(call, lambda body: edit(body["messages"])))
+
+
+def _paired(evidence: Evidence) -> None:
+    """Raises NothingToSabotage if no request of the agent has two results of one turn."""
+    agent = {turn.call for turn in build(evidence.calls).turns if turn.role == "agent"}
+    histories = [json.loads(in_chat(call).received.body)["messages"] for call in evidence.calls if call.index in agent]
+    if all(_pair(messages) is None for messages in histories):
+        raise NothingToSabotage("no request of the agent has two results of one turn")
 
 
 def _pair(messages: list[Json]) -> int | None:

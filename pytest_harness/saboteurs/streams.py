@@ -10,9 +10,12 @@ from pytest_harness.saboteurs.registry import NothingToSabotage, chosen, saboteu
 from pytest_harness.saboteurs.surgery import (
     Json,
     choices,
+    edit_body,
     edit_delivered,
     edit_reply,
+    edit_request,
     found,
+    in_chat,
     spoken,
     struck_turn,
     tool_calls,
@@ -117,13 +120,51 @@ def skipped_call_index(evidence: Evidence) -> Evidence:
 @saboteur
 def dropped_usage(evidence: Evidence) -> Evidence:
     """The usage that the harness is to get was not delivered."""
-    return _deliver(evidence, lambda parts: [part.pop("usage") for part in parts if "usage" in part])
+    return _deliver(evidence, lambda parts: [part.pop("usage") for part in _counted(parts)])
 
 
 @saboteur
 def altered_usage(evidence: Evidence) -> Evidence:
     """The usage was counted anew on the way."""
-    return _deliver(evidence, lambda parts: [part["usage"].update(prompt_tokens=1) for part in parts if part.get("usage")])
+    return _deliver(evidence, lambda parts: [part["usage"].update(prompt_tokens=1) for part in _counted(parts)])
+
+
+@saboteur
+def mixed_stream(evidence: Evidence) -> Evidence:
+    """An event of another reply got into the stream."""
+    return with_call(evidence, edit_delivered(_streamed(evidence), lambda parts: parts[-1].update(id="chatcmpl-of-another")))
+
+
+@saboteur
+def unasked_usage(evidence: Evidence) -> Evidence:
+    """The usage that the capture asks for reaches a harness that did not."""
+    call = _streamed(evidence)
+    edit_delivered(call, _counted)
+    silent = edit_body(call.received, lambda body: body.pop("stream_options", None))
+    return with_call(evidence, call.model_copy(update={"received": silent}))
+
+
+@saboteur
+def wrong_content_type(evidence: Evidence) -> Evidence:
+    """The reply is told as plain text."""
+    call = in_chat(struck_turn(evidence))
+    delivered = found(call.delivered, "delivered reply")
+    plain = delivered.model_copy(update={"headers": {**delivered.headers, "content-type": "text/plain"}})
+    return with_call(evidence, call.model_copy(update={"delivered": plain}))
+
+
+@saboteur
+def withheld_logprobs(evidence: Evidence) -> Evidence:
+    """The harness asked for logprobs and gets none."""
+    return with_call(evidence, edit_request(struck_turn(evidence), lambda body: body.update(logprobs=True, top_logprobs=0)))
+
+
+def _counted(parts: list[Json]) -> list[Json]:
+    """The parts with usage."""
+    counted = [part for part in parts if part.get("usage")]
+    if not counted:
+        raise NothingToSabotage("the turn was delivered without usage")
+    return counted
 
 
 def _deliver(evidence: Evidence, edit: Callable[[list[Json]], Any]) -> Evidence:
@@ -131,7 +172,7 @@ def _deliver(evidence: Evidence, edit: Callable[[list[Json]], Any]) -> Evidence:
 
 
 def _streamed(evidence: Evidence) -> Call:
-    call = struck_turn(evidence)
+    call = in_chat(struck_turn(evidence))
     if not call.streamed:
         raise NothingToSabotage("the last turn was not streamed")
     return call

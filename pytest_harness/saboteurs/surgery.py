@@ -34,7 +34,16 @@ def struck_turn(evidence: Evidence) -> Call:
 
 
 def _answered(evidence: Evidence) -> list[Call]:
-    return found([call for call in evidence.calls if call.outcome == "complete" and call.samples] or None, "answered call")
+    """The agent's, which offer tools where any call does."""
+    answered = [call for call in evidence.calls if call.outcome == "complete" and call.samples]
+    return found([call for call in answered if json.loads(call.received.body).get("tools")] or answered or None, "answered call")
+
+
+def in_chat(call: Call) -> Call:
+    """The call, whose harness speaks chat completions. Raises NothingToSabotage if it speaks another dialect."""
+    if call.dialect != "chat":
+        raise NothingToSabotage("the harness does not speak chat completions")
+    return call
 
 
 def with_call(evidence: Evidence, changed: Call) -> Evidence:
@@ -70,7 +79,8 @@ def edit_body(message: Message | None, edit: Callable[[Json], None]) -> Message:
 
 def edit_request(call: Call, edit: Callable[[Json], None]) -> Call:
     """A call whose harness sent something else, which was forwarded."""
-    return call.model_copy(update={"received": edit_body(call.received, edit), "forwarded": edit_body(call.forwarded, edit)})
+    received = edit_body(in_chat(call).received, edit)
+    return call.model_copy(update={"received": received, "forwarded": edit_body(call.forwarded, edit)})
 
 
 def edit_forwarded(call: Call, edit: Callable[[Json], None]) -> Call:
@@ -99,7 +109,7 @@ def edit_replied(call: Call, edit: Callable[[list[Json]], Any]) -> Call:
 
 def edit_delivered(call: Call, edit: Callable[[list[Json]], Any]) -> Call:
     """A call of which something else was delivered."""
-    return call.model_copy(update={"delivered": edit_parts(call.delivered, edit)})
+    return call.model_copy(update={"delivered": edit_parts(in_chat(call).delivered, edit)})
 
 
 def edit_reply(call: Call, edit: Callable[[list[Json]], Any]) -> Call:
@@ -149,7 +159,14 @@ def resample(call: Call, change: Callable[[list[Any], list[Json]], tuple[list[An
         logprobs=None if new_entries is None else tuple(entry["logprob"] for entry in new_entries),
         finish_reason=call.samples[0].finish_reason,
     )
-    return edit_replied(cleared, put).model_copy(update={"samples": (sample,)})
+
+    def pass_on(parts: list[Json]) -> None:
+        for choice in choices(parts):
+            if choice.get("logprobs"):
+                choice["logprobs"] = None if new_entries is None else {"content": new_entries}
+
+    resampled = edit_replied(cleared, put).model_copy(update={"samples": (sample,)})
+    return edit_delivered(resampled, pass_on) if call.dialect == "chat" else resampled
 
 
 def with_prompt(call: Call, prompt_ids: list[Any] | None) -> Call:
@@ -173,14 +190,16 @@ def replace_text(evidence: Evidence, old: str, new: str, *, but_replied: bool = 
 
 
 def call_ids(evidence: Evidence) -> list[list[str]]:
-    """The ids of the tool calls that each answered call's engine made."""
+    """The ids of the tool calls that the engine made in each call whose client stayed."""
     made: list[list[str]] = []
 
     def gather(parts: list[Json]) -> None:
         made.append([call["id"] for call in tool_calls(parts) if call.get("id")])
 
     for call in evidence.calls:
-        if call.replied is not None:
+        if call.replied is None or call.delivery == "client_gone":
+            made.append([])
+        else:
             edit_parts(call.replied, gather)
     return made
 
@@ -189,7 +208,7 @@ def history(evidence: Evidence, wanted: Callable[[list[Json]], Any], edit: Calla
     """The evidence with the messages of the last request edited, and of the earlier ones that have what is ``wanted`` too."""
     changed, hit = evidence, False
     for call in evidence.calls:
-        if call.forwarded is not None and wanted(json.loads(call.received.body)["messages"]):
+        if call.forwarded is not None and wanted(json.loads(in_chat(call).received.body)["messages"]):
             hit = True
             changed = with_call(changed, edit_request(call, lambda body: edit(body["messages"])))
     if not hit:

@@ -7,11 +7,13 @@ from collections.abc import Callable
 from typing import Any
 
 from pytest_harness.evidence.model import Call, Evidence
-from pytest_harness.saboteurs.registry import chosen, saboteur
+from pytest_harness.saboteurs.extras import NEUTRAL, QUESTION, last_call, side_call
+from pytest_harness.saboteurs.registry import NothingToSabotage, chosen, saboteur
 from pytest_harness.saboteurs.surgery import (
     Json,
     edit_forwarded,
     edit_reply,
+    edit_request,
     found,
     last_turn,
     resample,
@@ -80,6 +82,7 @@ def wrong_usage(evidence: Evidence) -> Evidence:
         for part in parts:
             if part.get("usage"):
                 part["usage"]["completion_tokens"] += 1
+                part["usage"]["total_tokens"] += 1
 
     return with_call(evidence, edit_reply(struck_turn(evidence), more))
 
@@ -99,13 +102,25 @@ def logprobs_not_asked(evidence: Evidence) -> Evidence:
 @saboteur
 def another_model(evidence: Evidence) -> Evidence:
     """The harness's own name for the model went through."""
-    return _forward(evidence, lambda body: body.update(model="gpt-4o"))
+
+    def name(parts: list[Json]) -> None:
+        for part in parts:
+            part["model"] = "gpt-4o"
+
+    call = struck_turn(evidence)
+    return with_call(evidence, edit_reply(edit_forwarded(call, lambda body: body.update(model="gpt-4o")), name))
 
 
 @saboteur
 def changed_sampling(evidence: Evidence) -> Evidence:
     """The proxy samples as it likes."""
-    return _forward(evidence, lambda body: body.update(temperature=0.1, top_k=1))
+
+    def sample(body: Json) -> None:
+        if "top_k" in body:
+            raise NothingToSabotage("the session sets the sampling by itself")
+        body.update(temperature=0.1, top_k=1)
+
+    return _forward(evidence, sample)
 
 
 @saboteur
@@ -217,3 +232,102 @@ def _changed[T](values: list[T], change: Callable[[T], Any]) -> list[Any]:
 def _forward(evidence: Evidence, edit: Callable[[Json], Any]) -> Evidence:
     call: Call = struck_turn(evidence)
     return with_call(evidence, edit_forwarded(call, edit))
+
+
+@saboteur
+def id_beyond_any_vocabulary(evidence: Evidence) -> Evidence:
+    """A negative id went through an unsigned integer."""
+    value = 2**64 - 100
+
+    def wrap(ids: list[Any], entries: list[Json]) -> tuple[list[Any], list[Json]]:
+        return [value, *ids[1:]], [{**entries[0], "token": f"token_id:{value}"}, *entries[1:]]
+
+    return with_call(evidence, resample(last_turn(evidence), wrap))
+
+
+@saboteur
+def answered_by_another_model(evidence: Evidence) -> Evidence:
+    """A router sent the request elsewhere."""
+    return side_call(evidence, edit=lambda reply: reply.update(model="tiny-fallback"))
+
+
+@saboteur
+def slid_prompt(evidence: Evidence) -> Evidence:
+    """The engine drops the beginning of a prompt that is too long for it."""
+    first = side_call(evidence, messages=QUESTION, prompt=40)
+    longer = [*QUESTION, {"role": "assistant", "content": "A short title."}, {"role": "assistant", "content": "Another."}]
+    return side_call(first, messages=longer, prompt=30)
+
+
+@saboteur
+def switched_template(evidence: Evidence) -> Evidence:
+    """The harness switches thinking off in the middle."""
+    _several(evidence)
+    change: Json = {"chat_template_kwargs": {"enable_thinking": False}}
+    return with_call(evidence, edit_request(last_turn(evidence), lambda body: body.update(change)))
+
+
+@saboteur
+def another_engine(evidence: Evidence) -> Evidence:
+    """The engine was started anew with other settings."""
+    before = side_call(evidence, edit=lambda reply: reply.update(system_fingerprint="vllm-a"))
+    return side_call(before, edit=lambda reply: reply.update(system_fingerprint="vllm-b"))
+
+
+@saboteur
+def copied_logprobs(evidence: Evidence) -> Evidence:
+    """Two replies that ran side by side got the same logprobs."""
+    asked = side_call(side_call(evidence, sampled=12), sampled=12)
+    entries: list[float] = list(found(asked.calls[-2].samples[0].logprobs, "logprobs"))
+
+    def copy(ids: list[Any], own: list[Json]) -> tuple[list[Any], list[Json]]:
+        return ids, [{**entry, "logprob": value} for entry, value in zip(own, entries, strict=True)]
+
+    return last_call(asked, lambda call: resample(call, copy))
+
+
+@saboteur
+def half_neutral_sampling(evidence: Evidence) -> Evidence:
+    """The session leaves one of the parameters to the engine's own defaults."""
+
+    def half(body: Json) -> None:
+        body.update(NEUTRAL, temperature=1.0)
+        del body["min_p"]
+
+    for call in evidence.calls:
+        if call.forwarded is not None:
+            evidence = with_call(evidence, edit_forwarded(call, half))
+    return evidence
+
+
+@saboteur
+def changing_temperature(evidence: Evidence) -> Evidence:
+    """The harness turns the temperature up in the middle."""
+    _several(evidence)
+    return with_call(evidence, edit_request(last_turn(evidence), lambda body: body.update(temperature=1.5)))
+
+
+@saboteur
+def unmarked_constraint(evidence: Evidence) -> Evidence:
+    """A reply that a grammar forced looks like the model's own."""
+    schema = {"type": "json_schema", "json_schema": {"name": "title", "schema": {"type": "object"}}}
+    return side_call(evidence, response_format=schema)
+
+
+@saboteur
+def needless_mark(evidence: Evidence) -> Evidence:
+    """A turn that nothing constrained is marked as if something had."""
+    return with_call(evidence, last_turn(evidence).model_copy(update={"constraints": ("response_format",)}))
+
+
+@saboteur
+def impossible_alternatives(evidence: Evidence) -> Evidence:
+    """The alternatives of a place have more than all probability."""
+    top = [{"token": f"token_id:{token}", "logprob": -0.1, "bytes": []} for token in (1, 2)]
+    asked = side_call(evidence)
+    return last_call(asked, lambda call: resample(call, lambda ids, own: (ids, [{**own[0], "top_logprobs": top}, *own[1:]])))
+
+
+def _several(evidence: Evidence) -> None:
+    if len(evidence.calls) < 2:
+        raise NothingToSabotage("the evidence has no second call")

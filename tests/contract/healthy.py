@@ -45,14 +45,6 @@ UNLINKED = Deviation(
 )
 Json = dict[str, Any]
 OVERFLOW = "This model's maximum context length is"
-ABSENT = (
-    {
-        "role": "assistant",
-        "content": None,
-        "tool_calls": [{"id": "call_absent", "type": "function", "function": {"name": "browse", "arguments": "{}"}}],
-    },
-    {"role": "tool", "tool_call_id": "call_absent", "content": "There is no tool browse."},
-)
 DETAILED = {
     "prompt_tokens": 6,
     "completion_tokens": 9,
@@ -87,6 +79,7 @@ def every() -> dict[str, Evidence]:
         "pi that thinks": extras.thinking(pi(), "I had better look first.", ["I had better look first."] * 2),
         "pi in training": trained(pi()),
         "pi without usage": without_usage(pi()),
+        "pi whose model calls a tool that is not there": surprised(pi()),
         "pi in company": in_company(),
     }
 
@@ -94,16 +87,14 @@ def every() -> dict[str, Evidence]:
 def unobserved() -> Evidence:
     """A rollout as an older version recorded it: nobody looked at the sandbox, and no key is known by its digest."""
     evidence = pi()
-    forgotten = {"key_digest": None, "network": None, "sandbox_gone": None, "reward": None, "grading": None}
+    forgotten = {"key_digest": None, "network": None, "step_limit": None, "sandbox_gone": None, "reward": None, "grading": None}
     return replace(evidence, manifest=evidence.manifest.model_copy(update=forgotten))
 
 
 def eventful(evidence: Evidence) -> Evidence:
     """A rollout with all that may happen in one and is nobody's fault: errors, an overflow, side calls of every kind, and a budget."""
-    busy = {"status": 429, "message": "Too many requests are running.", "headers": {"retry-after": "2"}}
-    evidence = extras.failed_call(evidence, 1, **busy)
-    evidence = extras.failed_call(evidence, 0, status=400, message=f"{OVERFLOW} 4096 tokens.", edit=wordy)
-    evidence = extras.plant(evidence, *ABSENT)
+    evidence = extras.failed_call(evidence, 2, status=429, message="Too many requests are running.", headers={"retry-after": "2"})
+    evidence = extras.failed_call(evidence, 1, status=400, message=f"{OVERFLOW} 4096 tokens.", edit=wordy)
     evidence = extras.side_call(evidence, response_format={"type": "json_object"}, constraints=("response_format",))
     evidence = extras.side_call(evidence, stop=["END"], edit=lambda reply: reply["choices"][0].update(stop_reason="END"))
     evidence = extras.side_call(evidence, finish="length", max_tokens=9)
@@ -116,11 +107,10 @@ def eventful(evidence: Evidence) -> Evidence:
 
 def trained(evidence: Evidence) -> Evidence:
     """A rollout of a session that makes the sampling neutral, though the harness asks for something else."""
-    neutral = {"top_p": 1.0, "top_k": -1, "min_p": 0.0, "presence_penalty": 0.0, "frequency_penalty": 0.0, "repetition_penalty": 1.0}
     calls = []
     for one in evidence.calls:
         asked = surgery.edit_request(one, lambda body: body.update(top_p=0.95, temperature=0.7))
-        calls.append(surgery.edit_forwarded(asked, lambda body: body.update(neutral, temperature=1.0)))
+        calls.append(surgery.edit_forwarded(asked, lambda body: body.update(extras.NEUTRAL, temperature=1.0)))
     return replace(evidence, calls=tuple(calls))
 
 
@@ -128,9 +118,15 @@ def without_usage(evidence: Evidence) -> Evidence:
     """A streamed rollout of a harness that does not ask for usage."""
     calls = []
     for one in evidence.calls:
-        silent = surgery.edit_delivered(one, lambda parts: [parts.remove(part) for part in list(parts) if not part["choices"]])
+        silent = surgery.edit_delivered(one, lambda parts: parts.pop())
         received = surgery.edit_body(one.received, lambda body: body.pop("stream_options"))
         calls.append(silent.model_copy(update={"received": received}))
+    return replace(evidence, calls=tuple(calls))
+
+
+def surprised(evidence: Evidence) -> Evidence:
+    """A rollout whose model calls a tool by a name that is not on offer, and is answered."""
+    calls = [surgery.edit_request(one, lambda body: body["tools"][0]["function"].update(name="shell")) for one in evidence.calls]
     return replace(evidence, calls=tuple(calls))
 
 
@@ -155,7 +151,7 @@ def in_company() -> Evidence:
     first = [system, task]
     second = [*first, echo("I look.", looked, True), *results(looked)]
     third = [*second, echo("", read, True), *results(read), {"role": "user", "content": "Sum up what was done so far."}]
-    start, side, summed = (ids.sample(range(4096), count) for count in (40, 30, 35))
+    start, side, summed = (ids.sample(range(4096), count) for count in (40, 30, 130))
     sampled = [ids.sample(range(4096), 12 + number) for number in range(7)]
     grown = [*start, *sampled[1], *ids.sample(range(4096), 9)]
     told: list[tuple[list[Json], list[int], str, list[tuple[str, str]]]] = [
@@ -234,6 +230,7 @@ def build(harness: str, *, streams: bool, graded: bool, attempt: int, scenario: 
             digests={"harness": "1" * 64},
             key_digest=sha256(f"{harness} {engine} {scenario} {attempt}".encode()).hexdigest(),
             network="none",
+            step_limit=30,
             sandbox_gone=True,
             grading=grading(graded),
             reward=RewardChoice(key="reward", text="1") if graded else None,
@@ -398,9 +395,7 @@ def results(made: list[tuple[str, str]]) -> list[Json]:
     return [{"role": "tool", "tool_call_id": name, "content": printed(arguments)} for name, arguments in made]
 
 
-def step(
-    number: int, text: str, made: list[tuple[str, str]], prompt: list[int], sampled: list[int], reply: str | None, last: bool
-) -> Json:
+def step(number: int, text: str, made: list[tuple[str, str]], prompt: list[int], sampled: list[int], reply: str | None, last: bool) -> Json:
     """``reply`` is the id of its reply, which a log that links results to calls names too."""
     told: Json = {
         "step_id": number,
