@@ -1,4 +1,4 @@
-"""The command's door: ``harness-conformance info | judge | serve | doctor | new-seam``. Thin: each command calls what does the work."""
+"""The command's door: ``harness-conformance info | rollout | judge | serve | doctor | new-seam``. Thin: others do the work."""
 
 from __future__ import annotations
 
@@ -14,8 +14,9 @@ from rich.filesize import decimal
 from rich.table import Table
 
 from pytest_harness import __version__
+from pytest_harness.collect import CollectError, LedgerError
 from pytest_harness.evidence import EvidenceError, find_evidence, read_evidence
-from pytest_harness.places import EVIDENCE_DIR, REPLAY_DIR
+from pytest_harness.places import EVIDENCE_DIR, REPLAY_DIR, ROLLOUT_DIR
 from pytest_harness.provision import ProvisionError
 from pytest_harness.requirements import RequirementsError, catalogue_versions, load_catalogue, read_set
 from pytest_harness.scenarios import ScenarioError, ScenarioTable
@@ -30,9 +31,11 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 
-USER_ERRORS = (SeamError, ScenarioError, RequirementsError, EvidenceError, ProvisionError)
+USER_ERRORS = (SeamError, ScenarioError, RequirementsError, EvidenceError, ProvisionError, CollectError, LedgerError)
 USAGE_ERROR = 4
 """The exit code of a command that was asked for what cannot be, as pytest's."""
+INTERRUPTED = 130
+"""The exit code that shells give to what Ctrl-C ended."""
 
 Seams = Annotated[list[Path] | None, typer.Option("--seams", metavar="DIR", help="A folder with seam rows of your own; repeatable.")]
 
@@ -93,6 +96,37 @@ def info(
     for version in catalogue_versions():
         console.print(f"requirement set {version}: {len(read_set(version))} requirements", highlight=False)
     console.print(f"saboteurs: {', '.join(saboteurs.names())}", highlight=False)
+
+
+@app.command()
+def rollout(
+    *,
+    harness: Annotated[list[str] | None, typer.Option(metavar="NAME[@VERSION]", help="A seam by name; repeatable.")] = None,
+    scenario: Annotated[
+        list[str] | None, typer.Option("--scenario", "--task", metavar="NAME", help="Only this scenario; repeatable. All by default.")
+    ] = None,
+    attempts: Annotated[int, typer.Option("-n", "--attempts", metavar="N", help="Episodes of each scenario.")] = 1,
+    out: Annotated[Path, typer.Option(metavar="DIR", help="Where the collection is, or will be.")] = ROLLOUT_DIR,
+    parallel: Annotated[int, typer.Option(metavar="P", help="Episodes at the same time.")] = 1,
+    tries: Annotated[int, typer.Option(metavar="K", help="Tries of an episode that fails in its surroundings.")] = 3,
+    retry_dropped: Annotated[bool, typer.Option("--retry-dropped", help="Run again what was dropped after all its tries.")] = False,
+    seams: Seams = None,
+    scenarios: Annotated[list[Path] | None, typer.Option("--scenarios", metavar="DIR", help="A folder with scenarios of your own.")] = None,
+) -> None:
+    """Collect episodes: evidence, and a ledger of them. The same command goes on where it stopped. Exit code 1 if any was dropped."""
+    from pytest_harness.collect.collector import Interrupted  # noqa: PLC0415 (only this command collects)
+    from pytest_harness.collect.command import Asked, collect_rollouts  # noqa: PLC0415
+    from pytest_harness.collect.ledger import LEDGER  # noqa: PLC0415
+
+    asked = Asked(harness or (), scenario or (), attempts, parallel, tries, retry_dropped, seams or (), scenarios or ())
+    console, interrupted = _console(), False
+    try:
+        collection = collect_rollouts(asked, out, console)
+    except Interrupted as interrupt:
+        collection, interrupted = interrupt.collection, True
+    console.print(f"{len(collection.episode_ids)} episodes: {collection.tally}", highlight=False)
+    console.print(f"ledger: {out / LEDGER}", highlight=False, soft_wrap=True)
+    raise SystemExit(INTERRUPTED if interrupted else 1 if collection.tally.counts["dropped"] else 0)
 
 
 @app.command()

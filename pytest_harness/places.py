@@ -4,5 +4,6 @@ from pathlib import Path
 
 EVIDENCE_DIR = Path(".harness/evidence")
 REPORT_DIR = Path(".harness/report")
+ROLLOUT_DIR = Path(".harness/rollouts")
 REPLAY_DIR = Path(".harness/replay")
 """What judges stored evidence, perhaps of one attempt, must not overwrite the report of the run that made it."""

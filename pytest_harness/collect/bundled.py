@@ -26,7 +26,7 @@ class BundledCollector(Collector):
 
     def stored(self, folder: Path) -> Sequence[Stored]:
         """By its ledger, and the file that the line tells of."""
-        return [_stored(folder, line) for line in Ledger(folder).recover(lambda _: None)]
+        return [_stored(folder, line) for line in Ledger(folder).read()]
 
     def ledger(self, folder: Path) -> Path:
         """The ledger."""

@@ -189,6 +189,8 @@ class _Run:
         self._lines: dict[str, Line] = {}
         self._tally = Tally()
         self._ran = 0
+        self._total = 0
+        self._stop = threading.Event()
 
     def go(self) -> Collection:
         episodes = self._plan.episodes
@@ -197,15 +199,14 @@ class _Run:
         self._total = len(self._lines) + len(missing)
         if self._lines:
             self._say("resumed", f"{len(self._lines)} episodes are there, {len(missing)} are missing")
-        stop = threading.Event()
-        with self._interruptible(stop):
-            self._run_all(missing, stop)
+        with self._interruptible():
+            self._run_all(missing)
         # In the order of the plan, whatever ended first; then what is there beyond the plan.
         order = [*(episode.id for episode in episodes if episode.id in self._lines)]
         planned = set(order)
         lines = (self._lines[name] for name in (*order, *(name for name in self._lines if name not in planned)))
         collection = Collection(tuple(lines), self._ran)
-        if stop.is_set():
+        if self._stop.is_set():
             raise Interrupted(collection)
         return collection
 
@@ -230,13 +231,13 @@ class _Run:
             self._lines[line.episode] = line
             self._tally.add(line.state, line.reward)
 
-    def _run_all(self, missing: Iterable[Episode], stop: threading.Event) -> None:
-        """Run them, as many at a time as there are workers, until there are none or ``stop`` is set."""
+    def _run_all(self, missing: Iterable[Episode]) -> None:
+        """Run them, as many at a time as there are workers, until there are none or it is interrupted."""
         todo = iter(missing)
         running: set[Future[Line]] = set()
         with ThreadPoolExecutor(self._plan.workers, thread_name_prefix="collect") as pool:
             while True:
-                while not stop.is_set() and len(running) < self._plan.workers and (episode := next(todo, None)) is not None:
+                while not self._stop.is_set() and len(running) < self._plan.workers and (episode := next(todo, None)) is not None:
                     running.add(pool.submit(self._until_whole, episode))
                 if not running:
                     return
@@ -245,18 +246,18 @@ class _Run:
                     try:
                         self._record(future.result())
                     except KeyboardInterrupt:
-                        stop.set()
+                        self._stop.set()
 
     @contextmanager
-    def _interruptible(self, stop: threading.Event) -> Iterator[None]:
-        """The first Ctrl-C sets ``stop``, so that nothing that is done gets lost; a second one is Python's own."""
+    def _interruptible(self) -> Iterator[None]:
+        """The first Ctrl-C only sets a flag, so that nothing that is done gets lost; a second one is Python's own."""
         if threading.current_thread() is not threading.main_thread():
             yield
             return
 
         def interrupt(*_: object) -> None:
             signal.signal(signal.SIGINT, before)
-            stop.set()
+            self._stop.set()
             self._say("note", "interrupted: what is done is kept, what runs is ended; the same command goes on from here")
 
         before = signal.signal(signal.SIGINT, interrupt)
@@ -284,6 +285,8 @@ class _Run:
                 if not result.failed:
                     return _line(episode, result, number)
                 reason = result.reason
+            if self._stop.is_set():  # then it did not fail: it was ended
+                raise KeyboardInterrupt
             if number < self._plan.tries:
                 self._say("again", f"{episode.id}: {reason}; it is run again")
         return Line(
@@ -298,7 +301,7 @@ class _Run:
         )
 
     def _say(self, what: Literal["resumed", "note", "again", "ended"], text: str, line: Line | None = None) -> None:
-        self._told(Told(what, text, len(self._lines), getattr(self, "_total", 0), self._tally, line))
+        self._told(Told(what, text, len(self._lines), self._total, self._tally, line))
 
 
 def _line(episode: Episode, result: Result, tries: int) -> Line:

@@ -58,17 +58,18 @@ class Ledger:
     def __init__(self, folder: Path) -> None:
         self.path = folder / LEDGER
 
+    def read(self) -> list[Line]:
+        """Its whole lines; the file stays as it is. Raises LedgerError."""
+        return self._lines(self._whole()[0])
+
     def recover(self, told: Callable[[str], None]) -> list[Line]:
         """Read it, and cut off what a crash left of a last line. Raises LedgerError."""
-        try:
-            content = self.path.read_bytes() if self.path.exists() else b""
-            whole = content[: content.rfind(b"\n") + 1]
-            if len(whole) < len(content):
-                told(f"{self.path}: the last line is torn ({len(content) - len(whole)} bytes); it is dropped and its episode run again")
-                self._replace(whole)
-        except OSError as error:
-            raise LedgerError(f"{self.path} cannot be read ({error.strerror}); name another --out") from None
-        return self._lines(whole)
+        whole, torn = self._whole()
+        lines = self._lines(whole)
+        if torn:
+            told(f"{self.path}: the last line is torn ({torn} bytes); it is dropped and its episode run again")
+            self._replace(whole)
+        return lines
 
     def append(self, line: Line) -> None:
         """Add one line and bring it to the disk. Raises LedgerError."""
@@ -84,14 +85,20 @@ class Ledger:
             finally:
                 os.close(descriptor)
         except OSError as error:
-            raise LedgerError(f"{self.path} cannot be written ({error.strerror}); make room and run the same command again") from None
+            raise self._unwritable(error) from None
 
     def keep(self, lines: Iterable[Line]) -> None:
         """Leave only these lines, all at once. Raises LedgerError."""
+        self._replace("".join(line.model_dump_json() + "\n" for line in lines).encode())
+
+    def _whole(self) -> tuple[bytes, int]:
+        """What is there up to the last newline, and the number of bytes behind it."""
         try:
-            self._replace("".join(line.model_dump_json() + "\n" for line in lines).encode())
+            content = self.path.read_bytes() if self.path.exists() else b""
         except OSError as error:
-            raise LedgerError(f"{self.path} cannot be written ({error.strerror}); make room and run the same command again") from None
+            raise LedgerError(f"{self.path} cannot be read ({error.strerror}); name another --out") from None
+        length = content.rfind(b"\n") + 1
+        return content[:length], len(content) - length
 
     def _lines(self, content: bytes) -> list[Line]:
         lines: dict[str, Line] = {}
@@ -112,8 +119,14 @@ class Ledger:
 
     def _replace(self, content: bytes) -> None:
         staging = self.path.with_name(f".{self.path.name}.new")
-        with staging.open("wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        staging.replace(self.path)
+        try:
+            with staging.open("wb") as file:
+                file.write(content)
+                file.flush()
+                os.fsync(file.fileno())
+            staging.replace(self.path)
+        except OSError as error:
+            raise self._unwritable(error) from None
+
+    def _unwritable(self, error: OSError) -> LedgerError:
+        return LedgerError(f"{self.path} cannot be written ({error.strerror}); make room and run the same command again")

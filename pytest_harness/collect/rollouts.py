@@ -1,0 +1,148 @@
+"""The episodes of ``harness-conformance rollout``: one Harbor trial each, in a process of its own, with its evidence.
+
+A process that dies, killed for its memory or by a fault of a library, is a failure of that one try. No process outlives the command,
+however that ends.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import multiprocessing
+import os
+import signal
+import threading
+from collections.abc import Iterable, Mapping
+from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from dataclasses import dataclass
+from multiprocessing.connection import wait
+from pathlib import Path
+from typing import Self
+
+from pydantic import ValidationError
+
+from pytest_harness.collect.collector import Episode, Result, Task
+from pytest_harness.collect.ledger import Line
+from pytest_harness.contract import grade, validity
+from pytest_harness.evidence import Evidence, Manifest, read_evidence
+from pytest_harness.evidence.store import MANIFEST
+from pytest_harness.provision import Installed
+from pytest_harness.rollouts.spec import RolloutSpec
+
+LOG = ".workers.log"
+"""What the processes print: Harbor's and the libraries' own words."""
+
+
+@dataclass(frozen=True)
+class Kind:
+    """What attempts are made of: a seam with its harness, and a scenario. ``spec.attempt`` is of no account."""
+
+    spec: RolloutSpec
+    installed: Installed
+
+    @property
+    def task(self) -> Task:
+        """Named as the folder of its evidence; the digest changes with the seam, the harness, the script and the task's files."""
+        spec = self.spec
+        facts = [spec.seam.facts.digest, self.installed.version, self.installed.digest, spec.scenario.facts.model_dump_json()]
+        facts += [json.dumps(spec.scenario.script), _digest_of_folder(spec.scenario.task)]
+        name = spec.evidence_dir(Path()).parent.as_posix()
+        return Task(name, hashlib.sha256(json.dumps(facts).encode()).hexdigest())
+
+
+class Rollouts:
+    """Runs episodes, each calling thread in a process of its own. A context manager: its processes end with it."""
+
+    def __init__(self, kinds: Iterable[Kind], out: Path, *, run_id: str, requirements: str) -> None:
+        self._kinds: Mapping[str, Kind] = {kind.task.name: kind for kind in kinds}
+        self._out = out.absolute()
+        self._run_id = run_id
+        self._requirements = requirements
+        self._processes = threading.local()
+        self._all: list[ProcessPoolExecutor] = []
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for pool in self._all:
+            pool.shutdown(cancel_futures=True)
+
+    def __call__(self, episode: Episode) -> Result:
+        """Run one. Raises what went wrong around it."""
+        kind = self._kinds[episode.task.name]
+        spec = RolloutSpec(kind.spec.seam, kind.spec.sandbox, kind.spec.engine, kind.spec.scenario, episode.attempt)
+        try:
+            return self._process().submit(_run, spec, kind.installed, self._out, self._run_id, self._requirements).result()
+        except BrokenProcessPool:
+            self._processes.pool = None
+            raise RuntimeError(f"the process of the rollout died; {self._out / LOG} has its last words") from None
+
+    def on_disk(self, line: Line) -> bool:
+        """Whether the evidence that the line tells of is there, and of that very run."""
+        try:
+            manifest = Manifest.model_validate_json((self._out / line.episode / MANIFEST).read_bytes())
+        except (OSError, ValidationError):
+            return False
+        return manifest.attempt_id == line.mark
+
+    def _process(self) -> ProcessPoolExecutor:
+        pool: ProcessPoolExecutor | None = getattr(self._processes, "pool", None)
+        if pool is None:
+            context = multiprocessing.get_context("spawn")  # a fork of a process with threads may hang
+            pool = ProcessPoolExecutor(1, mp_context=context, initializer=_begin, initargs=(self._out / LOG,))
+            self._processes.pool = pool
+            self._all.append(pool)
+        return pool
+
+
+def _begin(log: Path) -> None:
+    """In the process: keep quiet, leave Ctrl-C to the rollout that runs, and end when the command does."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    descriptor = os.open(log, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
+    for stream in (1, 2):
+        os.dup2(descriptor, stream)
+    parent = multiprocessing.parent_process()
+    assert parent is not None
+    threading.Thread(target=_end_with, args=(parent.sentinel,), daemon=True).start()
+
+
+def _end_with(sentinel: int) -> None:
+    wait([sentinel])
+    os.kill(os.getpid(), signal.SIGKILL)  # the sandbox's keeper sees it and ends the sandbox
+
+
+def _run(spec: RolloutSpec, installed: Installed, out: Path, run_id: str, requirements: str) -> Result:
+    """In the process: one rollout."""
+    from pytest_harness.rollouts.rollout import run_rollout  # noqa: PLC0415 (Harbor takes a second to import)
+
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        folder = run_rollout(spec, installed, evidence_dir=out, run_id=run_id, requirements=requirements)
+        return result_of(read_evidence(folder))
+    finally:
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+
+def result_of(evidence: Evidence) -> Result:
+    """What the evidence says of the episode. One that says nothing of its subject failed in its surroundings."""
+    said, graded = validity(evidence), grade(evidence)
+    finishes = [sample.finish_reason for call in evidence.calls for sample in call.samples]
+    return Result(
+        reward=graded.value,
+        counts=graded.state == "valid",
+        reason=graded.reason,
+        failed=not said.valid,
+        mark=evidence.manifest.attempt_id,
+        facts={"calls": len(evidence.calls), "truncated": finishes.count("length")},
+    )
+
+
+def _digest_of_folder(folder: Path) -> str:
+    digest = hashlib.sha256()
+    for path in sorted(path for path in folder.rglob("*") if path.is_file()):
+        with contextlib.suppress(OSError):
+            digest.update(json.dumps([path.relative_to(folder).as_posix(), hashlib.sha256(path.read_bytes()).hexdigest()]).encode())
+    return digest.hexdigest()
