@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -52,6 +52,9 @@ class Refuse:
 
 
 type Admission = Forward | Stop | Refuse
+
+type Steer = Callable[[Mapping[str, Any]], Mapping[str, Any] | Refuse]
+"""Fields to add to a chat request, or why there are none: how a script is told to an engine that samples from weights."""
 
 _NO_USAGE = {"prompt_tokens": 0, "completion_tokens": 0, "total_tokens": 0}
 

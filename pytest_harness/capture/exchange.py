@@ -219,11 +219,13 @@ class Exchange:
             return
         request = relay.request
         admission = session.admit(request.values, self._running)
-        if isinstance(admission, Refuse):
-            await self.refuse(admission.status, admission.message, admission.param)
-            return
         if isinstance(admission, Stop):
             await self._stop(relay, admission)
+            return
+        if isinstance(admission, Forward) and session.steer is not None:
+            admission = session.steered(admission, request.document())
+        if isinstance(admission, Refuse):
+            await self.refuse(admission.status, admission.message, admission.param)
             return
         self._constraints = admission.constraints
         streamed = request.streamed and not upstream.buffered

@@ -24,7 +24,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Literal, Self
 
-from pytest_harness.capture.admission import REFUSED_AFTER, Admission, Forward, Refuse, Stop
+from pytest_harness.capture.admission import REFUSED_AFTER, Admission, Forward, Refuse, Steer, Stop
 from pytest_harness.capture.budget import TOKENS_PER_CALL, Account, Budget, LocalAccount
 from pytest_harness.capture.identity import Expiry, SessionError, checked_session_id, key_digest, new_key, new_session_id
 from pytest_harness.capture.journal import Journal, JournalError, read_journal
@@ -87,7 +87,7 @@ class Session:
     """What one attempt says to the engine. ``key`` is what its harness must present; it is in no repr.
 
     ``purpose`` ``train`` without a ``policy`` samples neutrally; ``eval`` without one leaves sampling to the harness. A ``durable`` one
-    has each call on the disk before its reply is whole.
+    has each call on the disk before its reply is whole. ``steer`` makes the engine follow a script.
     """
 
     def __init__(
@@ -106,6 +106,7 @@ class Session:
         account: Account | None = None,
         elsewhere: SharedPresence | None = None,
         durable: bool = False,
+        steer: Steer | None = None,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self.id = new_session_id() if session_id is None else session_id
@@ -119,6 +120,7 @@ class Session:
         self.account: Account = LocalAccount() if account is None else account
         self.opened = clock() if opened is None else opened
         self._last_active = self.opened
+        self.steer = steer
         self._elsewhere = elsewhere
         self._clock = clock
         self._forget = forget
@@ -198,6 +200,14 @@ class Session:
             running.reserved = granted
             edits |= _limited(chat, granted // choices)
         return Forward(edits, found)
+
+    def steered(self, admission: Forward, chat: Mapping[str, Any]) -> Forward | Refuse:
+        """The admission of a whole request, messages and tools included, with what steers the engine; recorded as constraints."""
+        added = {} if self.steer is None else self.steer(chat)
+        if isinstance(added, Refuse):
+            return added
+        names = tuple(name for name in added if name not in admission.constraints)
+        return Forward({**admission.edits, **added}, (*admission.constraints, *names))
 
     def call(self) -> RunningCall:
         """A call that runs until its context is left. Raises SessionClosedError if the session is closed or expired."""
@@ -303,6 +313,7 @@ class Sessions:
         budget: Budget = _UNLIMITED,
         expires: Expiry | None = None,
         durable: bool = False,
+        steer: Steer | None = None,
     ) -> Session:
         """A new session with a new key.
 
@@ -322,6 +333,7 @@ class Sessions:
             budget=budget,
             expires=expires,
             durable=durable,
+            steer=steer,
             clock=self._clock,
         )
         self._keep(session)

@@ -5,6 +5,7 @@ last and put in place by a rename, is the mark of completeness: what has none is
 
     harness/<name>/<version>-<platform>-<recipe>/    manifest.json  install.log  tree/
     node/<version>-<platform>-<recipe>/              likewise
+    engine/<name>/<version>-<platform>-<recipe>/     likewise
     locks/                                           one file an entry, never removed
 """
 
@@ -85,9 +86,9 @@ class Entry:
 
     @property
     def harness(self) -> str | None:
-        """The harness that the entry holds; None where it is something shared."""
+        """The harness or engine that the entry holds; None where it is something shared."""
         kind, name, *_ = self.name.split("/")
-        return name if kind == "harness" else None
+        return name if kind in ("harness", "engine") else None
 
     def facts(self) -> Facts | None:
         """The manifest, or None if the entry is not whole or something that it needs is gone."""
@@ -136,13 +137,13 @@ class Cache:
         self.root = Path(chosen).absolute()
 
     def entry(self, place: str, version: str, recipe: object) -> Entry:
-        """The place for what ``recipe``, anything that JSON can hold, installs: ``place`` is ``node`` or ``harness/<name>``."""
+        """The place for what ``recipe``, anything that JSON can hold, installs. ``place`` is ``node``, ``harness/<name>`` or ``engine/<name>``."""
         digest = hashlib.sha256(json.dumps(recipe, sort_keys=True).encode()).hexdigest()[:8]
         return Entry(self.root, f"{place}/{version}-{sysconfig.get_platform()}-{digest}")
 
     def entries(self) -> Iterator[Entry]:
         """Every entry there is, whole or not, in the order of their names."""
-        for pattern in ("harness/*/*", "node/*"):
+        for pattern in ("harness/*/*", "node/*", "engine/*/*"):
             for folder in sorted(self.root.glob(pattern)):
                 yield Entry(self.root, folder.relative_to(self.root).as_posix())
 

@@ -15,7 +15,7 @@ from pytest_harness.provision.cache import Cache, Entry, Facts, Made, Making, Pr
 from pytest_harness.provision.tools import ask, digest_of, run_installer, uv_program
 from pytest_harness.seams import PypiInstall
 
-_ABOUT = "import json, sys, sysconfig; print(json.dumps([sys.version.split()[0], sys.base_prefix, sysconfig.get_path('purelib')]))"
+ABOUT = "import json, sys, sysconfig; print(json.dumps([sys.version.split()[0], sys.base_prefix, sysconfig.get_path('purelib')]))"
 
 
 def pypi_entry(cache: Cache, name: str, install: PypiInstall) -> Entry:
@@ -32,12 +32,14 @@ def obtain_pypi(cache: Cache, name: str, install: PypiInstall, progress: Progres
         spec = f"{install.package}=={install.version}"
         venv = making.tree / "venv"
         python = venv / "bin" / "python"
-        run_installer(making, f"uv venv --python '{install.python}'", [uv_program(), "venv", *_choice(install), venv], _uv_environment())
+        run_installer(
+            making, f"uv venv --python '{install.python}'", [uv_program(), "venv", *_choice(install), venv], installer_environment()
+        )
         command: list[str | Path] = [uv_program(), "pip", "install", "--python", python, "--compile-bytecode", spec]
-        run_installer(making, f"uv pip install {spec}", command, _uv_environment())
-        python_version, base, site = json.loads(ask("the new virtual environment", [python, "-I", "-c", _ABOUT], {}))
-        version, lines = _what_is_there(Path(site), install.package)
-        return Made(version=version, digest=digest_of([f"python {python_version}", *lines]), mounts=_outside_of_system(Path(base)))
+        run_installer(making, f"uv pip install {spec}", command, installer_environment())
+        python_version, base, site = json.loads(ask("the new virtual environment", [python, "-I", "-c", ABOUT], {}))
+        version, lines = what_is_there(Path(site), install.package)
+        return Made(version=version, digest=digest_of([f"python {python_version}", *lines]), mounts=outside_of_system(Path(base)))
 
     return entry, cache.obtain(entry, f"{name} {install.version}", make, progress)
 
@@ -56,7 +58,7 @@ def pypi_shims(entry: Entry, install: PypiInstall) -> dict[str, str]:
 def newest_pypi(install: PypiInstall) -> str:
     """The exact version that uv takes when it is free to choose. Raises ProvisionError if it finds none."""
     command = [uv_program(), "pip", "compile", "--quiet", "--no-deps", "--no-header", "--no-annotate", *_choice(install), "-"]
-    answer = ask(f"uv pip compile {install.package}", command, _uv_environment(), install.package + "\n")
+    answer = ask(f"uv pip compile {install.package}", command, installer_environment(), install.package + "\n")
     return answer.rpartition("==")[2].split()[0]
 
 
@@ -64,17 +66,17 @@ def _choice(install: PypiInstall) -> tuple[str, ...]:
     return ("--python", install.python, "--python-preference", "system")
 
 
-def _uv_environment() -> dict[str, str]:
-    """The Python that runs us is the first that uv tries: it is there already."""
+def installer_environment() -> dict[str, str]:
+    """What an installer's environment gets: the Python that runs us is the first that uv tries, since it is there already."""
     return {"PATH": f"{sys.base_prefix}/bin{os.pathsep}{os.environ.get('PATH', '')}"}
 
 
-def _outside_of_system(base: Path) -> tuple[str, ...]:
+def outside_of_system(base: Path) -> tuple[str, ...]:
     """The base interpreter's folders that a sandbox lacks: every sandbox has a /usr."""
     return tuple(sorted(str(path) for path in {base, base.resolve()} if not path.is_relative_to("/usr")))
 
 
-def _what_is_there(site: Path, package: str) -> tuple[str, list[str]]:
+def what_is_there(site: Path, package: str) -> tuple[str, list[str]]:
     """The version of the package, and lines naming every distribution that was resolved and each file of the package itself."""
     resolved = []
     own: list[str] = []

@@ -84,10 +84,9 @@ class ChatRequest:
         self._options: Mapping[str, Any] = options if isinstance(options, dict) else {}
         self.wants_usage = self.streamed and _is_true(self._options.get("include_usage"))
 
-    def field(self, name: str) -> Any:
-        """The value of a field, messages and tools too; None if there is none. Raises ValueError where only the bytes can be told."""
-        raw = self._fields.get(name)
-        return None if raw is None else json.loads(bytes(raw))
+    def document(self) -> dict[str, Any]:
+        """The whole request, messages and tools too."""
+        return {name: json.loads(bytes(raw)) for name, raw in self._fields.items()}
 
     def forwarded(self, model: str, edits: Mapping[str, Any] | None = None, *, buffered: bool = False) -> Forwarded:
         """The request for the engine: ``edits`` are set in it, and a stream is asked for as a whole reply if ``buffered``."""

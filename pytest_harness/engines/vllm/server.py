@@ -1,0 +1,144 @@
+"""Starts vLLM's server on loopback, waits until it answers, and ends it; it also ends when the process that started it is killed.
+
+https://docs.vllm.ai/en/stable/cli/serve/ has the flags. Those for the CPU were measured: one process instead of three, and no compiler
+in the first request.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import secrets
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import httpx
+
+READY_SECONDS = 300
+_STOP_SECONDS = 20
+_POLL_SECONDS = 0.25
+_TELLING = ("Error", "error:", "ERROR")
+_SHOWN = 300
+
+FLAGS = (
+    "--enable-auto-tool-choice",
+    "--tool-call-parser=hermes",
+    "--return-tokens-as-token-ids",
+    "--logprobs-mode=processed_logprobs",
+)
+"""What a train-level engine needs, on any machine."""
+CPU_FLAGS = ("--enforce-eager", "--distributed-executor-backend=uni")
+CPU_ENVIRONMENT = {
+    "HF_HUB_OFFLINE": "1",
+    "OMP_NUM_THREADS": "1",
+    "TORCHDYNAMO_DISABLE": "1",
+    "VLLM_CPU_KVCACHE_SPACE": "1",
+    "VLLM_ENABLE_V1_MULTIPROCESSING": "0",
+}
+_ENVIRONMENT = {"VLLM_NO_USAGE_STATS": "1", "DO_NOT_TRACK": "1"}
+
+_LAUNCH = """\
+import ctypes, os, signal, sys
+ctypes.CDLL(None).prctl(1, signal.SIGTERM)
+if os.getppid() != int(sys.argv[1]):
+    sys.exit("the process that starts the engine is gone")
+os.execv(sys.argv[2], sys.argv[2:])
+"""
+"""Runs in vLLM's place: it is told to end when whoever started it is gone (PR_SET_PDEATHSIG is 1), and becomes vLLM."""
+
+
+class EngineError(Exception):
+    """An engine that did not start; the message says why and where its log is."""
+
+
+@dataclass(frozen=True)
+class Serving:
+    """A running engine: its base URL with ``/v1``, its key, and the name of the model it serves."""
+
+    url: str
+    api_key: str = field(repr=False)
+    model: str
+    log: Path
+    pid: int
+
+
+@contextlib.contextmanager
+def serve(
+    command: Sequence[str | Path],
+    model: str | Path,
+    *,
+    name: str,
+    log: Path,
+    flags: Sequence[str] = (*FLAGS, *CPU_FLAGS),
+    environment: Mapping[str, str] = CPU_ENVIRONMENT,
+    waiting: Callable[[float], None] = lambda _: None,
+) -> Iterator[Serving]:
+    """Serve ``model`` under ``name`` until the context is left. ``command`` is what runs vLLM's API server, without its arguments.
+
+    ``waiting`` is told every quarter of a second how many seconds the start has taken. Raises EngineError.
+    """
+    port, key = _free_port(), secrets.token_urlsafe(32)
+    arguments = [f"--model={model}", f"--served-model-name={name}", "--host=127.0.0.1", f"--port={port}", *flags]
+    whole = [sys.executable, "-I", "-c", _LAUNCH, str(os.getpid()), *map(str, command), *arguments]
+    log.parent.mkdir(parents=True, exist_ok=True)
+    with log.open("wb") as output:
+        process = subprocess.Popen(
+            whole,
+            env={**os.environ, **_ENVIRONMENT, **environment, "VLLM_API_KEY": key},
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+    try:
+        _wait_until_ready(process, f"http://127.0.0.1:{port}/health", log, waiting)
+        yield Serving(f"http://127.0.0.1:{port}/v1", key, name, log, process.pid)
+    finally:
+        _stop(process)
+
+
+def _wait_until_ready(process: subprocess.Popen[bytes], health: str, log: Path, waiting: Callable[[float], None]) -> None:
+    started = time.monotonic()
+    with httpx.Client(timeout=5, trust_env=False) as client:
+        while (passed := time.monotonic() - started) < READY_SECONDS:
+            if process.poll() is not None:
+                raise EngineError(f"vLLM ended with exit code {process.returncode} before it was ready: {_gist(log)}; its log is {log}")
+            with contextlib.suppress(httpx.HTTPError):
+                if client.get(health).status_code == 200:
+                    return
+            waiting(passed)
+            time.sleep(_POLL_SECONDS)
+    raise EngineError(f"vLLM was not ready after {READY_SECONDS} s; its log is {log}")
+
+
+def _stop(process: subprocess.Popen[bytes]) -> None:
+    """Ask it to end, with all that it started, and then make it."""
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGTERM)
+    try:
+        process.wait(_STOP_SECONDS)
+    except subprocess.TimeoutExpired:
+        pass
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+
+
+def _gist(log: Path) -> str:
+    """The last line of the log that tells of an error, else the last one."""
+    lines = [line.strip() for line in log.read_text(encoding="utf-8", errors="replace").splitlines() if line.strip()]
+    telling = [line for line in lines if any(word in line for word in _TELLING)]
+    return (telling or lines or ["it said nothing"])[-1][-_SHOWN:]
+
+
+def _free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as sock:
+        port: int = sock.getsockname()[1]
+        return port
