@@ -63,7 +63,7 @@ def grade(evidence: Evidence) -> Grade:
     rewards, exception = rewards_of(evidence), trial_exception(evidence)
     said = validity(evidence)
     if not rewards:
-        reason = exception or ("" if said.valid else said.reason) or "the verifier gave no verdict"
+        reason = exception or ("" if said.valid else said.reason) or "the scenario foresees no verdict, and the verifier gave none"
         return Grade("ungraded" if exception is None else "ungraded_exception", reason=reason, blame=said.blame)
     choice = choose(rewards, evidence.manifest.scenario.reward_key)
     value = None if choice.key is None else usable(rewards[choice.key])

@@ -22,7 +22,7 @@ class Window:
 def window(evidence: Evidence, phase: Phase) -> Window | None:
     """When this phase ran, or None if it never began."""
     timing = (evidence.trial_result or {}).get(phase)
-    return Window(_seconds(timing.get("started_at")), _seconds(timing.get("finished_at"))) if isinstance(timing, dict) else None
+    return Window(seconds(timing.get("started_at")), seconds(timing.get("finished_at"))) if isinstance(timing, dict) else None
 
 
 def shown(seconds: float) -> str:
@@ -30,7 +30,8 @@ def shown(seconds: float) -> str:
     return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds")
 
 
-def _seconds(moment: Any) -> float | None:
+def seconds(moment: Any) -> float | None:
+    """Unix seconds of a moment as Harbor writes it; None if it is none. Without a zone it is UTC."""
     try:
         read = datetime.fromisoformat(moment)
     except (TypeError, ValueError):

@@ -16,6 +16,7 @@ MOST_TRIES = 2
 """How often a harness may ask the same before it counts as one that does not go on; a second time is GRF-003's."""
 SCRIPTED = "scripted"
 SHA256 = re.compile(r"[0-9a-f]{64}")
+AT_ITS_LIMIT = "NonZeroAgentExitCodeError"
 NO_VERDICT = frozenset({"RewardFileNotFoundError", "RewardFileEmptyError"})
 
 
@@ -32,7 +33,7 @@ def the_script_is_followed_to_its_end(evidence: Evidence) -> Iterator[Fault]:
     """A retry of the same prompt is the same step."""
     groups = _steps(evidence)
     expected = evidence.manifest.scenario.steps
-    if len(groups) != expected:
+    if not _cut(evidence) and len(groups) != expected:
         last = groups[-1][-1].call
         yield Fault(last.index, f"{expected} turns, as the script has", str(len(groups)), f"{line(last)}, the last turn")
     for number, group in enumerate(groups, start=1):
@@ -47,6 +48,8 @@ def the_scripted_commands_reach_the_harness(evidence: Evidence) -> Iterator[Faul
     _steps(evidence)
     if not any(evidence.manifest.scenario.shell_commands):
         raise NotExercised("the scenario has no shell command")
+    if _cut(evidence):
+        raise NotExercised("the harness was told to take fewer turns than the script has")
     yield from missing_commands(evidence)
 
 
@@ -61,6 +64,8 @@ def the_trial_ends_without_an_exception(evidence: Evidence) -> Iterator[Fault]:
     if evidence.trial_result is None:
         yield Fault(None, "the result of the trial", "a missing file or no JSON object", "trial/result.json")
     exception = trial_exception(evidence)
+    if exception == AT_ITS_LIMIT and _cut(evidence):
+        return  # many harnesses say by their exit status that the limit was met
     if exception is not None and not (exception in NO_VERDICT and evidence.manifest.scenario.reward is None):
         seen = f"{exception}: {short(trial_exception_message(evidence), 400)}"
         yield Fault(None, "no exception", seen, "trial/result.json exception_info")
@@ -138,6 +143,18 @@ def the_engine_that_is_named_has_answered(evidence: Evidence) -> Iterator[Fault]
             yield Fault(turn.call.index, f"replies of {engine}, as the manifest says", seen, f"{line(turn.call)}, replied.body")
 
 
+@check("SEA-011")
+def it_keeps_to_its_step_limit(evidence: Evidence) -> Iterator[Fault]:
+    """One turn more is allowed, in which it may sum up."""
+    limit = evidence.manifest.step_limit
+    if limit is None:
+        raise NotExercised("the harness was told no limit of steps")
+    groups = _steps(evidence)
+    if len(groups) > limit + 1:
+        last = groups[-1][-1].call
+        yield Fault(last.index, f"at most {limit} turns, and one to sum up", str(len(groups)), f"{line(last)}, the last turn")
+
+
 def missing_commands(evidence: Evidence) -> list[Fault]:
     """A fault for each scripted command that no delivered call of its turn holds."""
     groups = steps(evidence)
@@ -151,6 +168,12 @@ def missing_commands(evidence: Evidence) -> list[Fault]:
                 index = group[-1].call.index if group else None
                 faults.append(Fault(index, f"a call with {short(command)}", short("; ".join(texts)) or "no call", where))
     return faults
+
+
+def _cut(evidence: Evidence) -> bool:
+    """Whether the harness's own limit ends it before the script does."""
+    limit = evidence.manifest.step_limit
+    return limit is not None and limit < evidence.manifest.scenario.steps
 
 
 def _steps(evidence: Evidence) -> tuple[tuple[Turn, ...], ...]:

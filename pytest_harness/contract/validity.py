@@ -6,9 +6,11 @@ Harbor calls the reward of a run with a dead endpoint valid for most harnesses, 
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import dataclass
 from typing import Literal
 
+from pytest_harness.contract.phases import seconds, window
 from pytest_harness.evidence.model import Evidence
 
 Blame = Literal["subject", "surroundings", "ourselves"]
@@ -34,6 +36,7 @@ _SURROUNDINGS = frozenset(
     }
 )
 _VERIFIER = frozenset({"RewardFileNotFoundError", "RewardFileEmptyError", "VerifierOutputParseError", "VerifierTimeoutError"})
+_NO_ROOM = re.compile("No space left on device|Disk quota exceeded|ENOSPC|EDQUOT")
 _BROKEN_ENGINE = frozenset({"malformed_upstream", "cut_upstream", "unreachable_upstream"})
 """An error that the engine answers with may be the request's fault; these never are."""
 _OUR_ENGINES = frozenset({"scripted", "vllm"})
@@ -57,12 +60,38 @@ def validity(evidence: Evidence) -> Validity:
     for exception in (ending.exception_type, trial_exception(evidence)):
         if exception in _SURROUNDINGS:
             return Validity(False, "surroundings", f"the trial ended with {exception}")
+    if full := _NO_ROOM.search(f"{ending.exception_message or ''} {trial_exception_message(evidence)}"):
+        return Validity(False, "surroundings", f"the sandbox had no room left: {full[0]}")
     fault = _without_call(evidence) or _broken_call(evidence)
     if fault is not None:
         return fault
-    if trial_exception(evidence) in _VERIFIER and evidence.manifest.scenario.reward is not None:
-        return Validity(False, "surroundings", f"the verifier gave no verdict: {trial_exception(evidence)}")
-    return Validity(True)
+    return _without_verdict(evidence) or Validity(True)
+
+
+def _without_verdict(evidence: Evidence) -> Validity | None:
+    """Where the scenario foresees a verdict and there is none: not the agent's fault, unless it is the agent's exception that ended it."""
+    exception = trial_exception(evidence)
+    if evidence.manifest.scenario.reward is None or evidence.trial_result is None:
+        return None
+    if exception in _VERIFIER:
+        return Validity(False, "surroundings", f"the verifier gave no verdict: {exception}")
+    verdict = evidence.trial_result.get("verifier_result")
+    if isinstance(verdict, dict) and verdict.get("rewards"):
+        return None
+    if exception is None:
+        return Validity(False, "surroundings", "the verifier gave no verdict, and no exception says why")
+    if _while_graded(evidence):
+        said = trial_exception_message(evidence)[-200:]
+        return Validity(False, "surroundings", f"the verifier could not give a verdict: {exception}: {said}")
+    return None
+
+
+def _while_graded(evidence: Evidence) -> bool:
+    """Whether the recorded exception came after grading had begun, e.g. because the sandbox had gone by then."""
+    verifier = window(evidence, "verifier")
+    info = (evidence.trial_result or {}).get("exception_info")
+    occurred = seconds(info.get("occurred_at")) if isinstance(info, dict) else None
+    return verifier is not None and verifier.started is not None and occurred is not None and occurred >= verifier.started
 
 
 def _without_call(evidence: Evidence) -> Validity | None:

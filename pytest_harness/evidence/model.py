@@ -224,6 +224,8 @@ class Manifest(Record):
     """What the sandbox lets out; None where nobody said."""
     egress: tuple[str, ...] = ()
     """Where something in a watched sandbox went, or tried to go, that is not the proxy."""
+    step_limit: int | None = None
+    """How many turns the harness was told to take at most; None where it was told nothing."""
     sandbox_gone: bool | None = None
     """Whether the sandbox was found to be gone after the attempt; None where nobody looked."""
     grading: Grading | None = None

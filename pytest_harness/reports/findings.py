@@ -13,11 +13,13 @@ FINDINGS = "findings.json"
 
 def write_findings(folder: Path, rollout: Rollout, requirement_set: str) -> Path:
     """Write the judgements of one attempt into the folder of its evidence and return the file's path."""
+    grade = rollout.grade
     document = {
         "requirement_set": requirement_set,
         "valid": rollout.validity.valid,
         "blame": rollout.validity.blame,
         "reason": rollout.validity.reason,
+        "reward": {"state": grade.state, "value": grade.value, "key": grade.key, "text": grade.text, "reason": grade.reason},
         "judgements": [
             {
                 "requirement": judgement.requirement.id,

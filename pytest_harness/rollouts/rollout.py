@@ -48,7 +48,7 @@ def run_rollout(spec: RolloutSpec, installed: Installed, *, evidence_dir: Path, 
         upstream = Upstream(url=engine_server.listen().url, api_key=engine_key, model=MODEL)
         session = proxy.open_session(upstream, journal=work / "journal.ndjson")
         address = f"127.0.0.1:{PROXY_PORT}"
-        agent = spec.seam.render(url=f"http://{address}", key=session.key, model=MODEL)
+        agent = spec.seam.render(url=f"http://{address}", key=session.key, model=MODEL, steps=spec.step_limit)
         aftermath = Aftermath(work=work, secret=session.key, address=address)
         sandboxes: list[Sandbox] = []
 
@@ -89,6 +89,7 @@ def run_rollout(spec: RolloutSpec, installed: Installed, *, evidence_dir: Path, 
         rejected=proxy.rejected,
         key_digest=hashlib.sha256(session.key.encode()).hexdigest(),
         network="none",  # the local sandbox has no way out but the proxy's port
+        step_limit=spec.step_limit,
         sandbox_gone=all(map(is_gone, sandboxes)),
         grading=aftermath.grading(),
         requirements=requirements,

@@ -19,6 +19,8 @@ class RolloutSpec:
     engine: str
     scenario: Scenario
     attempt: int = 1
+    step_limit: int | None = None
+    """How many turns the harness is told to take at most, by its own means; its row says how."""
 
     @property
     def id(self) -> str:

@@ -18,6 +18,7 @@ from pytest_harness.saboteurs.surgery import (
     found,
     last_turn,
     struck_turn,
+    unexcused,
     with_call,
     with_file,
     with_manifest,
@@ -142,7 +143,12 @@ def no_result(evidence: Evidence) -> Evidence:
 
 @saboteur
 def unknown_version(evidence: Evidence) -> Evidence:
-    """Nobody knows which version ran."""
+    """Nobody knows which version ran, nor, then, whether a known deviation of some versions excuses it."""
+    for deviation in evidence.manifest.seam.deviations:
+        if deviation.subject == evidence.manifest.harness:
+            unexcused(evidence, deviation.requirement)
+    if any(deviation.subject == evidence.manifest.harness for deviation in evidence.manifest.seam.deviations):
+        raise NothingToSabotage("a known deviation holds for this version: without it, that one breaks too")
     return with_manifest(evidence, versions={**evidence.manifest.versions, "harness": "unknown"})
 
 
@@ -165,7 +171,8 @@ def refused_call(evidence: Evidence) -> Evidence:
 def another_dialect(evidence: Evidence) -> Evidence:
     """The harness speaks another dialect than its row declares."""
     seam = evidence.manifest.seam
-    return with_manifest(evidence, seam=seam.model_copy(update={"dialect": "responses" if seam.dialect == "chat" else "chat"}))
+    other = {"chat": "responses", "responses": "messages"}.get(seam.dialect, "responses")
+    return with_manifest(evidence, seam=seam.model_copy(update={"dialect": other}))
 
 
 def _rewards(evidence: Evidence, rewards: Json) -> Evidence:

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from pytest_harness.evidence.model import Evidence, Grading
-from pytest_harness.saboteurs.registry import saboteur
+from pytest_harness.saboteurs.registry import NothingToSabotage, saboteur
 from pytest_harness.saboteurs.surgery import (
     RESULT,
     Json,
@@ -75,6 +75,15 @@ def replaced_key_of_the_grader(evidence: Evidence) -> Evidence:
 def sandbox_left_running(evidence: Evidence) -> Evidence:
     """Nobody stopped the sandbox."""
     return with_manifest(evidence, sandbox_gone=False)
+
+
+@saboteur
+def ignored_step_limit(evidence: Evidence) -> Evidence:
+    """The harness was told to stop at once, and went on."""
+    last_turn(evidence)
+    if evidence.manifest.scenario.steps < 3:
+        raise NothingToSabotage("the script is too short for a limit to be broken")
+    return with_manifest(evidence, step_limit=1)
 
 
 @saboteur

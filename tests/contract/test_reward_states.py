@@ -24,6 +24,8 @@ NO_NUMBERS = st.one_of(
     st.none(), st.booleans(), st.text(), st.just(math.nan), st.just(math.inf), st.just(-math.inf), st.just(10**400), st.lists(NUMBERS)
 )
 
+NOTHING_SAID = "the verifier gave no verdict, and no exception says why"
+
 
 def with_result(evidence, **changes):
     return edit_file(evidence, RESULT, lambda document: document.update(changes))
@@ -56,7 +58,7 @@ def test_ungraded_with_an_exception(healthy):
 @pytest.mark.parametrize("verdict", [None, {"rewards": {}}, {"rewards": None}, {}])
 def test_ungraded_without_an_exception(healthy, verdict):
     found = grade(with_result(healthy.pi(), verifier_result=verdict, reward_valid=False))
-    assert (found.state, found.value, found.graded, found.reason) == ("ungraded", None, False, "the verifier gave no verdict")
+    assert (found.state, found.value, found.graded, found.reason) == ("ungraded", None, False, NOTHING_SAID)
 
 
 @pytest.mark.parametrize("reward", [0.0, -7.5])
