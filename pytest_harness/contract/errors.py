@@ -73,11 +73,10 @@ def a_failure_is_told_as_an_error(evidence: Evidence) -> Iterator[Fault]:
         delivered = turn.call.delivered
         if delivered is None or turn.call.delivery == "client_gone":
             continue
-        where = f"{line(turn.call)}, delivered"
-        if any(choice.finish_reason for choice in turn.harness.choices.values()):
-            yield Fault(turn.call.index, f"an error, as the call ended in {turn.call.outcome}", "a reply that is finished", where)
-        elif (delivered.status or 0) < 400 and not any(part.get("error") for part in chunks(delivered)):
-            yield Fault(turn.call.index, f"an error, as the call ended in {turn.call.outcome}", f"status {delivered.status}", where)
+        if (delivered.status or 0) < 400 and not any(part.get("error") for part in chunks(delivered)):
+            finished = any(choice.finish_reason for choice in turn.harness.choices.values())
+            seen = f"status {delivered.status} and {'a reply that is finished' if finished else 'no error'}"
+            yield Fault(turn.call.index, f"an error, as the call ended in {turn.call.outcome}", seen, f"{line(turn.call)}, delivered")
 
 
 @check("ERR-005")

@@ -234,10 +234,11 @@ def call_ids_are_portable(evidence: Evidence) -> Iterator[Fault]:
 
 @check("PAR-012")
 def no_call_is_left_in_the_text(evidence: Evidence) -> Iterator[Fault]:
-    """By the marks of the models' templates."""
+    """By the marks of the models' templates; in a reply that was cut the call may not have come to its end."""
     for turn in answered(evidence):
         for index, choice in turn.engine.choices.items():
-            if found := [mark for mark in LEFT_OVER if mark in choice.text]:
+            found = [mark for mark in LEFT_OVER if mark in choice.text]
+            if found and choice.finish_reason != "length":
                 where = f"{line(turn.call)}, replied.body choices[{index}]"
                 yield Fault(turn.call.index, "text without marks of tool calls", f"{' and '.join(found)} in the text", where)
 

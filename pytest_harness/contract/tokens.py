@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from pytest_harness.contract.chat_wire import Turn, conversation, first_difference, identical, line, short, turns
+from pytest_harness.contract.chat_wire import Turn, conversation, first_difference, identical, line, plain_text, short, turns
 from pytest_harness.contract.model import Fault, NotExercised, check
 from pytest_harness.evidence.model import Call, Evidence
 from pytest_harness.evidence.notes import names_not_passed_on
@@ -190,7 +190,7 @@ def the_engine_answers_as_the_model_that_was_asked(evidence: Evidence) -> Iterat
 
 @check("TOK-012")
 def a_prompt_grows_with_its_conversation(evidence: Evidence) -> Iterator[Fault]:
-    """Only where turns of the model and results were added: a new question may make a template drop old reasoning."""
+    """Only where turns of the model and results were added and nobody reasoned: templates drop old reasoning, by rules of their own."""
     compared = False
     seen: list[Turn] = []
     for turn in (turn for turn in answered(evidence) if turn.engine.prompt_ids):
@@ -251,8 +251,14 @@ def _goes_on(earlier: Mapping[str, Any], later: Mapping[str, Any]) -> bool:
     one, other = earlier.get("messages"), later.get("messages")
     if not isinstance(one, list) or not isinstance(other, list) or not len(one) < len(other) or other[: len(one)] != one:
         return False
+    if any(not isinstance(message, dict) or _reasons(message) for message in one):
+        return False
     added = {message.get("role") if isinstance(message, dict) else None for message in other[len(one) :]}
     return added <= {"assistant", "tool"} and all(earlier.get(name) == later.get(name) for name in ("tools", *TEMPLATE))
+
+
+def _reasons(message: Mapping[str, Any]) -> bool:
+    return bool(message.get("reasoning_content") or message.get("reasoning")) or "</think>" in plain_text(message)
 
 
 def answered(evidence: Evidence) -> tuple[Turn, ...]:
