@@ -15,6 +15,7 @@ import pytest
 
 from pytest_harness.contract import registered
 from pytest_harness.evidence import find_evidence, read_evidence
+from pytest_harness.evidence.store import seal_record
 from pytest_harness.resources import resource
 
 EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "own-harness"
@@ -280,6 +281,7 @@ def test_copies_and_clashing_names_are_all_judged(tmp_path, run_pytest, evidence
         shutil.copytree(evidence / "tiny-agent", tmp_path / "runs" / str(number) / "tiny-agent")
     broken = tmp_path / "runs" / "1" / "tiny-agent" / "local" / "scripted" / "edit_file" / "1" / "calls.ndjson"
     broken.write_text(broken.read_text().replace('"logprobs":[-', '"logprobs":[NaN,-', 1))
+    seal_record(broken.parent)
     done = run_pytest(tmp_path, "--replay", "runs", "--scenario=edit_file")
     assert ": 3 attempts by" in done.stdout
     assert done.returncode == 1
