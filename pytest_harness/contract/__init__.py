@@ -7,9 +7,11 @@ from pytest_harness.contract import (
     isolation,
     logprobs,
     pairing,
+    retries,
     rewards,
     sandbox,
     seam,
+    sides,
     streams,
     tokens,
     trajectory,
@@ -32,7 +34,23 @@ from pytest_harness.contract.model import (
 )
 from pytest_harness.contract.validity import Blame, Validity, trial_exception, validity
 
-FAMILIES = (tokens, logprobs, graphs, pairing, streams, usage, finishes, errors, trajectory, rewards, isolation, sandbox, seam)
+FAMILIES = (
+    tokens,
+    logprobs,
+    graphs,
+    sides,
+    retries,
+    pairing,
+    streams,
+    usage,
+    finishes,
+    errors,
+    trajectory,
+    rewards,
+    isolation,
+    sandbox,
+    seam,
+)
 """The modules whose import registers the checks."""
 
 __all__ = [

@@ -8,19 +8,21 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any, Protocol
 
+from pytest_harness.contract.linked import graph_of
 from pytest_harness.contract.memo import once_per_evidence
 from pytest_harness.evidence.model import Call, Dialect, Evidence, Message
+from pytest_harness.graph import is_model_call
 
 DONE = "[DONE]"
 
+LARGE = 2**16
+"""A longer body is read anew each time: what was read of it is not worth the memory."""
+
 _EXACT = frozenset({int, str, bool, type(None)})
 """Kinds of which equal values of one kind are identical."""
-
-
-ROUTES = {"chat": "/chat/completions", "responses": "/responses", "messages": "/messages", "gemini": "enerateContent"}
-"""How the path of a model call ends in each dialect."""
 
 
 @dataclass(slots=True)
@@ -110,11 +112,6 @@ def line(call: Call) -> str:
     return f"calls.ndjson line {call.index + 1}"
 
 
-def is_model_call(call: Call) -> bool:
-    """Whether this is a request for a completion, by its method and route."""
-    return call.method == "POST" and call.path.split("?")[0].rstrip("/").endswith(ROUTES[call.dialect])
-
-
 class Reader(Protocol):
     """Reads the harness's side of a call in one dialect, into the words of chat completions."""
 
@@ -180,10 +177,14 @@ def steps(evidence: Evidence) -> tuple[tuple[Turn, ...], ...]:
 
 
 def conversation(evidence: Evidence) -> tuple[Turn, ...]:
-    """The turns of the agent: all but the side calls, which offer no tools where others do."""
+    """The turns of the agent: all but side calls and subagents, as the graph tells them; without ids, all but those that offer no tools
+    where others do."""
     everything = turns(evidence)
-    with_tools = tuple(turn for turn in everything if turn.has_tools)
-    return with_tools or everything
+    roles = {turn.call: turn.role for turn in graph_of(evidence).turns}
+    offering = any(turn.has_tools for turn in everything)
+    return tuple(
+        turn for turn in everything if roles.get(turn.call.index, "agent" if turn.has_tools or not offering else "side") == "agent"
+    )
 
 
 def document(message: Message | None) -> dict[str, Any] | None:
@@ -207,29 +208,37 @@ def is_stream(message: Message | None) -> bool:
 
 def events(message: Message | None) -> Iterator[str]:
     """The data of each server-sent event; comments (keep-alives) and other fields are left out."""
-    if message is None:
-        return
-    for block in message.body.replace("\r\n", "\n").replace("\r", "\n").split("\n\n"):
+    return iter(()) if message is None else _events(message.body)
+
+
+def _events(body: str) -> Iterator[str]:
+    for block in body.replace("\r\n", "\n").replace("\r", "\n").split("\n\n"):
         data = [row[5:].removeprefix(" ") for row in block.split("\n") if row.startswith("data:")]
         if data:
             yield "\n".join(data)
 
 
 def chunks(message: Message | None) -> Iterator[dict[str, Any]]:
-    """The JSON objects of a stream, in order, without its end mark."""
-    for data in events(message):
-        value = parse_json(data)
-        if isinstance(value, dict):
-            yield value
+    """The JSON objects of a stream, in order, without its end mark. They are shared: nobody may change them."""
+    if message is not None:
+        yield from (_objects if len(message.body) > LARGE else _known_objects)(message.body)
 
 
 def parse_reply(message: Message | None) -> Reply:
-    """The reply in these bytes; an empty one where there are none."""
-    reply = Reply()
+    """The reply in these bytes; an empty one where there are none. It is shared: nobody may change it."""
     if message is None:
-        return reply
-    documents = chunks(message) if is_stream(message) else filter(None, [document(message)])
-    for part in documents:
+        return Reply()
+    return (_reply if len(message.body) > LARGE else _known_reply)(message.body)
+
+
+def _objects(body: str) -> tuple[dict[str, Any], ...]:
+    return tuple(value for value in map(parse_json, _events(body)) if isinstance(value, dict))
+
+
+def _reply(body: str) -> Reply:
+    reply = Reply()
+    whole = parse_json(body)
+    for part in [whole] if isinstance(whole, dict) else _objects(body):
         reply.id = part.get("id") if reply.id is None else reply.id
         reply.model = part.get("model") if reply.model is None else reply.model
         reply.fingerprint = part.get("system_fingerprint") or reply.fingerprint
@@ -242,9 +251,20 @@ def parse_reply(message: Message | None) -> Reply:
     return reply
 
 
+_known_objects = lru_cache(maxsize=256)(_objects)
+_known_reply = lru_cache(maxsize=256)(_reply)
+
+
 def call_objects(message: Mapping[str, Any]) -> list[ToolCall]:
     """The tool calls of a message in a request or a reply."""
     return [_tool_call(call) for call in _dicts(message.get("tool_calls"))]
+
+
+def plain_text(message: Mapping[str, Any]) -> str:
+    """The text of a message of a request, its parts put together."""
+    content = message.get("content")
+    parts = content if isinstance(content, list) else [{"text": content}]
+    return "".join(str(part.get("text") or "") for part in parts if isinstance(part, dict))
 
 
 def same_json(one: str, other: str) -> bool:

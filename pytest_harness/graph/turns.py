@@ -1,60 +1,74 @@
-"""From calls to turns: which prompt continues which completion, by the engine's ids alone, and the training rows of it.
+"""From calls to turns: which prompt continues which completion, by the engine's ids alone.
 
-A turn is a completed call with valid prompt ids and sampled ids. Its parent is the turn whose prompt and completion are the longest
-exact prefix of its prompt, whenever that arrived. Prompts are compared as byte strings, so 200 turns of 50 000 ids cost
-less than a second.
+A turn is an answered model call with valid prompt ids and sampled ids. Its parent is the turn whose prompt and completion are the longest
+exact prefix of its prompt, whenever that arrived. Of a reply with several choices one is the turn: the one that a later prompt continues.
+
+Time is linear in the ids that are read and memory in those that are new, as all prompts stand in one tree (``prefixes``).
 """
 
 from __future__ import annotations
 
-import json
 import math
-from array import array
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
-from collections.abc import Set as AbstractSet
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Literal
 
-from pytest_harness.evidence.model import Call
+from pytest_harness.evidence.model import Call, Sample
+from pytest_harness.graph.fates import Fate, fates
+from pytest_harness.graph.prefixes import Prefix, as_bytes, empty
+from pytest_harness.graph.requests import is_model_call, read_request
 from pytest_harness.graph.retries import superseded
-
-Role = Literal["agent", "side"]
-Fate = Literal["used", "undelivered", "retried", "abandoned", "ambiguous"]
+from pytest_harness.graph.roles import Node, Role, Sign, label
 
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """One node. ``prompt`` and ``sampled`` are ids; ``parent`` and ``call`` are indices of calls."""
+    """One node. ``sampled`` are ids; ``parent`` and ``call`` are indices of calls."""
 
     call: int
-    prompt: tuple[int, ...]
+    context: Prefix
+    """The prompt; equal prompts of one graph are the same object."""
     sampled: tuple[int, ...]
     logprobs: tuple[float, ...] | None
     """One for each sampled id, or None if they cannot be trained on."""
     role: Role
     fate: Fate
-    """``retried``: the harness asked again (see ``retries``) and did not continue this reply, so it is no turn of its own;
-    ``abandoned``: another reply to the same prompt was continued; ``ambiguous``: none of several that ran side by side was."""
+    """``retried``: the harness asked again (see ``retries``) and did not continue this reply, so it is no turn of its own; ``abandoned``:
+    another reply was continued in its place; ``ambiguous``: the wire does not say whether this reply was used."""
     parent: int | None
+    sign: Sign = ""
+    """By what the role was told."""
+    why: str = ""
+    """Why it has its role and fate; empty for a turn of the agent that was used, other than one that begins anew."""
     constrained: bool = False
     """Something but the model decided what could be sampled."""
+    truncated: bool = False
+    """A limit ended it: its tokens are the model's, its end is not."""
+    media: bool = False
+    """Its prompt holds images, sound or files: the ids alone are not what the engine saw."""
+    choice: int = 0
+    """The index of the choice that is the turn."""
+
+    @property
+    def prompt(self) -> tuple[int, ...]:
+        """The ids of the prompt, put together for this question."""
+        return self.context.ids
+
+    @property
+    def prompt_length(self) -> int:
+        """How many ids the prompt has."""
+        return self.context.length
+
+    @property
+    def length(self) -> int:
+        """How many ids the prompt and the completion have."""
+        return self.context.length + len(self.sampled)
 
     @property
     def trainable(self) -> bool:
         """Whether its sampled tokens have weight in a training row."""
         return self.role == "agent" and self.fate == "used" and self.logprobs is not None and not self.constrained
-
-
-@dataclass(frozen=True, slots=True)
-class Row:
-    """One training sequence: ``ids``, ``mask`` and ``logprobs`` have shape (length,); a logprob is None where the mask is 0."""
-
-    calls: tuple[int, ...]
-    ids: tuple[int, ...]
-    mask: tuple[int, ...]
-    logprobs: tuple[float | None, ...]
 
 
 @dataclass(frozen=True)
@@ -100,128 +114,96 @@ class Graph:
 
 
 def build(calls: Iterable[Call]) -> Graph:
-    """Link the completed calls that have ids."""
+    """Link the answered model calls that have ids."""
     calls = tuple(calls)
-    nodes = sorted(filter(None, map(_node, calls)), key=lambda node: node.call.index)
-    ends = sorted(nodes, key=lambda node: (len(node.end), node.call.delivery == "delivered", node.call.index), reverse=True)
-    parents = {node.call.index: _parent(node, ends) for node in nodes}
-    offering = any(node.tools for node in nodes)
-    continued = set(parents.values())
-    retried = superseded(calls).keys() - continued
-    siblings: dict[bytes, list[Call]] = defaultdict(list)
-    for node in nodes:
-        if node.call.delivery == "delivered" and node.call.index not in retried:
-            siblings[node.prompt].append(node.call)
-    return Graph(
-        tuple(
+    tree = empty()
+    replies = [reply for call in sorted(calls, key=lambda call: call.index) if (reply := _reply(call, tree)) is not None]
+    again = superseded(calls).keys()
+    parents, chosen = _link(replies, again)
+    nodes = [Node(reply.call, read_request(reply.call), reply.prompt, parents[reply.call.index]) for reply in replies]
+    labels = label(nodes)
+    fate_of = fates(nodes, labels, again - set(parents.values()))
+    turns = []
+    for node, choice in zip(nodes, chosen, strict=True):
+        call, (fate, reason), role = node.call, fate_of[node.call.index], labels[node.call.index]
+        turns.append(
             Turn(
-                call=node.call.index,
-                prompt=node.call.prompt_ids or (),
-                sampled=node.sampled,
-                logprobs=_logprobs(node.call, len(node.sampled)),
-                role="side" if offering and not node.tools else "agent",
-                fate=_fate(node.call, siblings[node.prompt], retried, continued),
-                parent=parents[node.call.index],
-                constrained=bool(node.call.constraints),
+                call=call.index,
+                context=node.prompt,
+                sampled=choice.sampled,
+                logprobs=_logprobs(choice.sample),
+                role=role.role,
+                fate=fate,
+                parent=node.parent,
+                sign=role.sign,
+                why="; ".join(filter(None, (role.why, reason))),
+                constrained=bool(call.constraints),
+                truncated=choice.sample.finish_reason == "length",
+                media=node.request.media,
+                choice=choice.sample.index,
             )
-            for node in nodes
         )
-    )
-
-
-def training_rows(graph: Graph) -> tuple[Row, ...]:
-    """One row for each path from a root to a leaf, cut after its last token with weight.
-
-    A turn on several paths has weight in the first of them alone, so every sampled token counts once. A path on which
-    nothing has weight makes no row.
-    """
-    counted: set[int] = set()
-    return tuple(row for leaf in graph.leaves for row in _row(graph.path(leaf), counted))
-
-
-def _row(path: tuple[Turn, ...], counted: set[int]) -> Iterator[Row]:
-    weighted = [turn for turn in path if turn.trainable and turn.call not in counted]
-    if not weighted:
-        return
-    last = weighted[-1]
-    ids = last.prompt + last.sampled
-    mask = [0] * len(ids)
-    logprobs: list[float | None] = [None] * len(ids)
-    for turn in weighted:
-        counted.add(turn.call)
-        span = slice(len(turn.prompt), len(turn.prompt) + len(turn.sampled))
-        mask[span] = [1] * len(turn.sampled)
-        logprobs[span] = turn.logprobs or ()
-    yield Row(tuple(turn.call for turn in path[: path.index(last) + 1]), ids, tuple(mask), tuple(logprobs))
+    return Graph(tuple(turns))
 
 
 @dataclass(frozen=True, slots=True)
-class _Node:
-    call: Call
+class _Choice:
+    sample: Sample
     sampled: tuple[int, ...]
-    prompt: bytes
-    end: bytes
-    tools: bool
+    end: Prefix
 
 
-def _node(call: Call) -> _Node | None:
-    sampled = call.samples[0].token_ids if call.samples else None
-    if call.outcome != "complete" or not sampled:
+@dataclass(frozen=True, slots=True)
+class _Reply:
+    call: Call
+    prompt: Prefix
+    choices: tuple[_Choice, ...]
+
+
+def _reply(call: Call, tree: Prefix) -> _Reply | None:
+    if call.outcome != "complete" or not is_model_call(call):
         return None
-    prompt, completion = _bytes(call.prompt_ids), _bytes(sampled)
-    if not prompt or not completion:
+    ids = as_bytes(call.prompt_ids)
+    sampled = [(sample, bytes_) for sample in call.samples if (bytes_ := as_bytes(sample.token_ids))]
+    if not ids or not sampled:
         return None
-    return _Node(call, sampled, prompt, prompt + completion, _offers_tools(call))
+    prompt = tree.add(ids)
+    return _Reply(call, prompt, tuple(_Choice(sample, sample.token_ids or (), prompt.add(bytes_)) for sample, bytes_ in sampled))
 
 
-def _bytes(ids: tuple[Any, ...] | None) -> bytes | None:
-    """The ids as fixed-width integers; None unless every one is an int that is not negative."""
-    if ids is None or set(map(type, ids)) - {int}:
-        return None
-    try:
-        return array("Q", ids).tobytes()
-    except OverflowError:
-        return None
+def _link(replies: list[_Reply], again: Iterable[int]) -> tuple[dict[int, int | None], list[_Choice]]:
+    """The parent of each call, and the choice that is its turn: of several that are continued the first, as the others are forks of a
+    conversation that no single row can hold."""
+    again = set(again)
+    parents = _parents(replies, [reply.choices for reply in replies], again)
+    several = any(len(reply.choices) > 1 for reply in replies)
+    if not several:
+        return {call: None if found is None else found[0] for call, found in parents.items()}, [reply.choices[0] for reply in replies]
+    continued = set(parents.values())
+    chosen = [
+        next((choice for choice in reply.choices if (reply.call.index, choice.sample.index) in continued), reply.choices[0])
+        for reply in replies
+    ]
+    parents = _parents(replies, [(choice,) for choice in chosen], again)
+    return {call: None if found is None else found[0] for call, found in parents.items()}, chosen
 
 
-def _offers_tools(call: Call) -> bool:
-    try:
-        body = json.loads(call.received.body)
-    except ValueError:
-        return False
-    return isinstance(body, dict) and bool(body.get("tools"))
+def _parents(replies: list[_Reply], choices: list[tuple[_Choice, ...]], again: set[int]) -> dict[int, tuple[int, int] | None]:
+    """The call and the index of its choice that each prompt continues. Of equal ends the one that was delivered and not asked for again
+    comes first, then the longest sample, then the latest call."""
+    ends: dict[Prefix, tuple[tuple[bool, bool, int, int], tuple[int, int]]] = {}
+    for reply, offered in zip(replies, choices, strict=True):
+        call = reply.call
+        for choice in offered:
+            rank = (call.delivery == "delivered", call.index not in again, len(choice.sampled), call.index)
+            if choice.end not in ends or ends[choice.end][0] < rank:
+                ends[choice.end] = (rank, (call.index, choice.sample.index))
+    return {reply.call.index: next((ends[one][1] for one in reply.prompt.beginnings() if one in ends), None) for reply in replies}
 
 
-def _parent(node: _Node, ends: list[_Node]) -> int | None:
-    """The call with the longest end that the prompt begins with. ``ends`` are sorted, longest first."""
-    for other in ends:
-        if len(other.end) <= len(node.prompt) and node.prompt.startswith(other.end):
-            return other.call.index
-    return None
-
-
-def _fate(call: Call, siblings: list[Call], retried: AbstractSet[int], continued: AbstractSet[int | None]) -> Fate:
-    """``siblings`` are the delivered calls with this prompt that were not retried."""
-    if call.delivery != "delivered":
-        return "undelivered"
-    if call.index in retried:
-        return "retried"
-    if call.index in continued:
-        return "used"
-    if any(sibling.index in continued for sibling in siblings):
-        return "abandoned"
-    return "used" if all(sibling is call or _apart(sibling, call) for sibling in siblings) else "ambiguous"
-
-
-def _apart(one: Call, other: Call) -> bool:
-    """Whether the harness had the one reply before it asked for the other: then it asked twice and got two answers."""
-    first, second = sorted((one, other), key=lambda call: call.index)
-    return first.times.delivered is not None and first.times.delivered <= second.times.received
-
-
-def _logprobs(call: Call, length: int) -> tuple[float, ...] | None:
-    logprobs = call.samples[0].logprobs
-    if logprobs is None or len(logprobs) != length:
+def _logprobs(sample: Sample) -> tuple[float, ...] | None:
+    logprobs = sample.logprobs
+    if logprobs is None or len(logprobs) != len(sample.token_ids or ()):
         return None
     usable = all(isinstance(value, float | int) and not isinstance(value, bool) and -math.inf < value <= 0 for value in logprobs)
     return tuple(map(float, logprobs)) if usable else None

@@ -10,7 +10,9 @@ from pytest_harness.saboteurs import (
     graphs,
     outcomes,
     pairing,
+    retries,
     rewards,
+    sides,
     streams,
     surroundings,
     tokens,
@@ -19,7 +21,21 @@ from pytest_harness.saboteurs import (
 )
 from pytest_harness.saboteurs.registry import Aim, NothingToSabotage, Saboteur, SaboteurError, apply, chosen, names, saboteur
 
-MODULES = (tokens, graphs, pairing, streams, usage, finishes, errors, trajectories, outcomes, rewards, surroundings)
+MODULES = (
+    tokens,
+    graphs,
+    sides,
+    retries,
+    pairing,
+    streams,
+    usage,
+    finishes,
+    errors,
+    trajectories,
+    outcomes,
+    rewards,
+    surroundings,
+)
 """The modules whose import registers the saboteurs."""
 
 __all__ = ["MODULES", "Aim", "NothingToSabotage", "Saboteur", "SaboteurError", "apply", "chosen", "names", "saboteur"]

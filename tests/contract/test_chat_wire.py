@@ -13,7 +13,6 @@ from pytest_harness.contract.chat_wire import (
     conversation,
     events,
     identical,
-    is_model_call,
     is_stream,
     parse_reply,
     same_json,
@@ -21,6 +20,7 @@ from pytest_harness.contract.chat_wire import (
     turns,
 )
 from pytest_harness.evidence import Message
+from pytest_harness.graph import is_model_call
 from pytest_harness.saboteurs.surgery import edit_request, with_call
 
 

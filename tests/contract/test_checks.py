@@ -176,7 +176,8 @@ def test_an_event_that_is_no_json_object_is_found(healthy):
 def test_a_retry_whose_first_reply_never_arrived_is_no_fault(healthy):
     evidence = healthy.pi()
     renumbered = tuple(call.model_copy(update={"index": call.index + 1}) for call in evidence.calls)
-    lost = evidence.calls[0].model_copy(update={"delivery": "client_gone"})
+    times = evidence.calls[0].times.model_copy(update={"delivered": None})
+    lost = evidence.calls[0].model_copy(update={"delivery": "client_gone", "times": times})
     lost = replace_text(replace(evidence, calls=(lost,)), "chatcmpl-0", "chatcmpl-lost").calls[0]
     assert failed(replace(evidence, calls=(lost, *renumbered))) == set()
 
