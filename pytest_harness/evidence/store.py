@@ -23,7 +23,7 @@ from pytest_harness.textfile import TextFileError, read_text
 MANIFEST = "manifest.json"
 CALLS = "calls.ndjson"
 REDACTED = "<redacted>"
-FILE_FOLDERS = ("trial", "native")
+FILE_FOLDERS = ("trial", "native", "engine")
 AGAIN = "restore it or run the rollout again"
 
 
@@ -41,7 +41,7 @@ def write_evidence(
 ) -> Path:
     """Freeze one attempt below ``root`` and return its folder; an older one in its place is replaced.
 
-    ``folders`` maps ``trial`` and ``native`` to the folders whose content becomes part of the evidence. Each of ``secrets`` is
+    ``folders`` maps ``trial``, ``native`` and ``engine`` to the folders whose content becomes part of the evidence. Each of ``secrets`` is
     replaced by ``<redacted>`` in every file of theirs.
     """
     target = attempt_dir(

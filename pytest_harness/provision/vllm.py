@@ -34,6 +34,7 @@ class Vllm:
 
     python: Path
     version: str
+    digest: str
     model: Path
     model_digest: str
 
@@ -49,7 +50,7 @@ def obtain_vllm(cache: Cache, progress: Progress) -> Vllm:
     facts = cache.obtain(entry, f"vLLM {VERSION} for the CPU (a few minutes, 2 to 7 GB)", _install, progress)
     python = _python(entry)
     model, made = _obtain_model(cache, entry, python, progress)
-    return Vllm(python, facts.version, model.tree / "model", made.digest)
+    return Vllm(python, facts.version, facts.digest, model.tree / "model", made.digest)
 
 
 def _install(making: Making) -> Made:

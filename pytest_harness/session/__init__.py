@@ -25,6 +25,7 @@ from pytest_harness.session.prepare import Unready, prepare
 from pytest_harness.session.progress import Progress
 from pytest_harness.session.rendering import write_section
 from pytest_harness.session.reporting import report_of
+from pytest_harness.session.shared_engine import start_vllm
 
 
 class ConformanceSession:
@@ -40,6 +41,7 @@ class ConformanceSession:
         config.stash[fixtures.MEMORY] = {}
         config.stash[fixtures.ENDED] = {}
         config.pluginmanager.register(fixtures, "harness-conformance-fixtures")
+        self._share_engine(getattr(config, "workerinput", {}).get("harness_engine"))
         self.judged: list[Judged] = []
         self.folders: dict[Path, None] = {}
         self.report: Report | None = None
@@ -55,6 +57,20 @@ class ConformanceSession:
     def pytest_configure_node(self, node: Any) -> None:
         """Tell a worker which run it belongs to, so that it shares this run's rollouts."""
         node.workerinput["harness_run_id"] = self.plan.run_id
+        if self.plan.pool is not None and self.plan.pool.engine is not None:
+            node.workerinput["harness_engine"] = self.plan.pool.engine.to_json()
+
+    def _share_engine(self, text: str | None) -> None:
+        if text is not None and self.plan.pool is not None:
+            from pytest_harness.rollouts.engines import SharedEngine  # noqa: PLC0415 (it brings the engines, and most runs need one)
+
+            self.plan.pool.engine = SharedEngine.from_json(text)
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_sessionstart(self) -> None:
+        """Start the engine that all rollouts share, before any worker starts; it ends with this process, however that ends."""
+        if self.plan.engine == "vllm" and not self.is_worker and not self.config.option.collectonly:
+            start_vllm(self.config, self.plan, self.progress)
 
     # -- collection -------------------------------------------------------------------------------------------------------
 

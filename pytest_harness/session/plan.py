@@ -21,7 +21,7 @@ from pytest_harness.scenarios import ScenarioError, ScenarioTable
 from pytest_harness.seams import Seam, SeamError, SeamTable
 
 SANDBOXES = ("local",)
-ENGINES = ("scripted",)
+ENGINES = ("scripted", "vllm")
 
 MOST_ATTEMPTS = 1000
 
@@ -50,6 +50,10 @@ class Plan:
     """The harnesses named one by one; the others were reached by ``all`` or are replayed."""
     evidence_dir: Path = EVIDENCE_DIR
     report_dir: Path = REPORT_DIR
+    pool: RolloutPool | None = None
+    """What makes the evidence of a live run."""
+    engine: str | None = None
+    """The engine of a live run."""
     sabotage: str | None = None
     """The known fault that is put into the evidence after it was read; what is on disk stays as it is."""
 
@@ -150,7 +154,7 @@ def _live(config: pytest.Config, run_id: str, catalogue: Catalogue) -> Plan:
         for number in range(1, attempts + 1)
     ]
     named = frozenset(name.partition("@")[0] for name in names if name != "all")
-    return Plan(run_id, catalogue, tuple(_attempt(pool, spec) for spec in specs), named)
+    return Plan(run_id, catalogue, tuple(_attempt(pool, spec) for spec in specs), named, pool=pool, engine=engine)
 
 
 def _attempt(pool: RolloutPool, spec: RolloutSpec) -> Attempt:

@@ -52,6 +52,16 @@ class Progress:
         with self._uncaptured(), self._bar(attempt):
             yield ended
 
+    @contextmanager
+    def waiting(self, what: str) -> Iterator[None]:
+        """Show on a terminal that something long is going on."""
+        console = Console(file=sys.stdout)
+        if self._silent or self._is_worker or not console.is_terminal:
+            yield
+            return
+        with self._uncaptured(), console.status(what):
+            yield
+
     def _bar(self, attempt: Attempt) -> AbstractContextManager[object]:
         console = Console(file=sys.stdout)
         if not console.is_terminal:

@@ -1,0 +1,116 @@
+"""The engines that a rollout can run on: one of its own that follows the script, or one with weights that all rollouts of a run share.
+
+An engine with weights is steered: the session tells it the script, request by request.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import secrets
+import shutil
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Self
+
+from pytest_harness.capture import Upstream
+from pytest_harness.capture.admission import Refuse, Steer
+from pytest_harness.engines.scripted import Script, ScriptedEngine
+from pytest_harness.engines.scripted.script import ScriptMismatchError
+from pytest_harness.engines.vllm import Steering, serve
+from pytest_harness.provision import Cache
+from pytest_harness.provision.vllm import obtain_vllm
+from pytest_harness.serving import BackgroundServer
+
+SCRIPTED_MODEL = "scripted"
+TINY_MODEL = "tiny"
+LOG = "vllm.log"
+
+
+@dataclass(frozen=True)
+class SharedEngine:
+    """An engine that runs already. It can be handed to another process as JSON."""
+
+    url: str
+    api_key: str = field(repr=False)
+    model: str
+    log: str
+    versions: Mapping[str, str]
+    digests: Mapping[str, str]
+
+    def to_json(self) -> str:
+        """For another process of this run."""
+        return json.dumps(dataclasses.asdict(self))
+
+    @classmethod
+    def from_json(cls, text: str) -> Self:
+        """What another process of this run started."""
+        return cls(**json.loads(text))
+
+
+@dataclass(frozen=True)
+class Engine:
+    """What one rollout has of its engine. ``keep_log`` puts what the engine said meanwhile into a folder."""
+
+    upstream: Upstream
+    steer: Steer | None = None
+    versions: Mapping[str, str] = field(default_factory=dict)
+    digests: Mapping[str, str] = field(default_factory=dict)
+    keep_log: Callable[[Path], None] = lambda _: None
+
+
+@contextmanager
+def engine_of(script: Script, shared: SharedEngine | None, *, salt: str) -> Iterator[Engine]:
+    """The engine of one rollout: the shared one, or a scripted one that lives as long as the context."""
+    if shared is not None:
+        log = Path(shared.log)
+        before = log.stat().st_size
+        upstream = Upstream(url=shared.url, api_key=shared.api_key, model=shared.model)
+        yield Engine(upstream, steered_by(script), shared.versions, shared.digests, lambda folder: _keep(log, before, folder))
+        return
+    key = "sk-hc-" + secrets.token_urlsafe(32)
+    with BackgroundServer(ScriptedEngine(script, model=SCRIPTED_MODEL, api_key=key, salt=salt)) as server:
+        yield Engine(Upstream(url=server.listen().url, api_key=key, model=SCRIPTED_MODEL))
+
+
+def steered_by(script: Script) -> Steer:
+    """What a session adds to each request so that an engine with weights follows the script."""
+    steering = Steering(script)
+
+    def steer(chat: Mapping[str, Any]) -> Mapping[str, Any] | Refuse:
+        try:
+            return steering.fields(chat)
+        except ScriptMismatchError as error:
+            return Refuse(str(error), "tools")
+
+    return steer
+
+
+@contextmanager
+def shared_vllm(
+    log: Path, say: Callable[[str], None], waiting: Callable[[float], None] = lambda _: None, cache: Cache | None = None
+) -> Iterator[SharedEngine]:
+    """A real vLLM with the tiny model, for all rollouts of a run. Raises ProvisionError or EngineError."""
+    vllm = obtain_vllm(Cache() if cache is None else cache, say)
+    say(f"starting vLLM {vllm.version} with the tiny model; its log is {log}")
+    command: list[str | Path] = [vllm.python, "-m", "vllm.entrypoints.openai.api_server"]
+    with serve(command, vllm.model, name=TINY_MODEL, log=log, waiting=waiting) as serving:
+        say("vLLM is ready")
+        yield SharedEngine(
+            url=serving.url,
+            api_key=serving.api_key,
+            model=serving.model,
+            log=str(log),
+            versions={"vllm": vllm.version},
+            digests={"vllm": vllm.digest, "model": vllm.model_digest},
+        )
+
+
+def _keep(log: Path, start: int, folder: Path) -> None:
+    """Copy what was written since ``start``."""
+    folder.mkdir(parents=True, exist_ok=True)
+    with log.open("rb") as source, (folder / LOG).open("wb") as target:
+        source.seek(start)
+        shutil.copyfileobj(source, target)

@@ -1,0 +1,28 @@
+"""Starts an engine that all rollouts of a run share, and tells how long it takes."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+
+import pytest
+
+from pytest_harness.session.plan import Plan
+from pytest_harness.session.progress import Progress
+
+FOLDER = ".engine"
+
+
+def start_vllm(config: pytest.Config, plan: Plan, progress: Progress) -> None:
+    """Start vLLM for this run; it is stopped when pytest ends. Raises pytest.UsageError, in one sentence, if it does not start."""
+    from pytest_harness.engines.vllm import EngineError  # noqa: PLC0415 (most runs need none of this)
+    from pytest_harness.provision import ProvisionError  # noqa: PLC0415
+    from pytest_harness.rollouts.engines import LOG, shared_vllm  # noqa: PLC0415
+
+    assert plan.pool is not None
+    stack = ExitStack()
+    config.add_cleanup(stack.close)
+    try:
+        with progress.waiting("starting vLLM"):
+            plan.pool.engine = stack.enter_context(shared_vllm(plan.evidence_dir.absolute() / FOLDER / LOG, progress.say))
+    except (EngineError, ProvisionError) as error:
+        raise pytest.UsageError(f"--engine vllm: {error}") from None
