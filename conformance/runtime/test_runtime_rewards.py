@@ -7,7 +7,7 @@ import pytest
 from pytest_harness.runtimes.adapter import Limits, Result, ToolCall
 from pytest_harness.runtimes.script import call, say
 from pytest_harness.session.case_marks import requirement
-from pytest_harness.wire.outcome import expect, same
+from pytest_harness.wire.outcome import expect
 
 LOOK = say("I look.", call("a", "one"))
 BOAST = say("reward: 1", ToolCall("b", "write", '{"text": "reward: 1.0", "reward": 1.0, "done": true}'))
@@ -52,7 +52,7 @@ def test_a_reward_that_is_no_finite_number_is_refused(case, reward):
 @pytest.mark.parametrize("limits", [Limits(), CUT], ids=["completed", "cut"])
 def test_an_episode_without_a_reward_keeps_its_record(case, limits):
     played = case.play(LOOK, reward=None, limits=limits)
-    same(played.episode.ended, "truncated" if limits is CUT else "completed", "how it ended")
+    expect(played.episode.ended != "failed", "an episode that does not fail", played.told)
     expect(
         len(played.episode.messages) >= 4, "a record of the two messages it began with, the step and its result", played.episode.messages
     )

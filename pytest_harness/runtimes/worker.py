@@ -32,7 +32,7 @@ class Worker:
     def __init__(self, python: str, script: str, folder: Path) -> None:
         self._command = [python, str(WORKERS / script)]
         self._folder = folder
-        self._log = folder / f"{script}.log"
+        self._log = folder / f"{Path(script).stem}.log"
         self._process: subprocess.Popen[str] | None = None
 
     def start(self) -> None:

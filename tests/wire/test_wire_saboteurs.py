@@ -29,7 +29,7 @@ def judge(folder: Path, selection: str, names: list[str]) -> subprocess.Popen[by
     environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")}
     environment["PYTHONPATH"] = str(HERE)
     specs = [f"saboteurs_of_proxies:{name}" for name in names]
-    command = [sys.executable, str(HERE / "judge_proxies.py"), str(folder), selection, *specs]
+    command = [sys.executable, str(HERE.parent / "judge_subjects.py"), "--proxy", str(folder), selection, *specs]
     return subprocess.Popen(command, cwd=folder, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
 
 

@@ -1,7 +1,7 @@
-"""Runs the wire suite on several proxies in one process, so that the SDKs are imported once.
+"""Runs the suite of one kind of subject on several subjects in one process, so that what it needs is imported once.
 
-Usage: ``python judge_proxies.py FOLDER SELECTION SPEC...``; the selection is pytest's ``-k``.
-Each proxy's report is written to ``FOLDER/SPEC/wire.json``.
+Usage: ``python judge_subjects.py OPTION FOLDER SELECTION SPEC...``; the selection is pytest's ``-k``.
+Each subject's report is written to ``FOLDER/SPEC/``.
 """
 
 import sys
@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 
-def main(folder: Path, selection: str, specs: list[str]) -> None:
+def main(option: str, folder: Path, selection: str, specs: list[str]) -> None:
     for spec in specs:
         started = time.monotonic()
         arguments = [
@@ -25,11 +25,11 @@ def main(folder: Path, selection: str, specs: list[str]) -> None:
             "-k",
             selection,
         ]
-        code = pytest.main([*arguments, f"--proxy={spec}", f"--report-dir={folder / spec}"])
+        code = pytest.main([*arguments, f"{option}={spec}", f"--report-dir={folder / spec}"])
         if code not in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED):
             sys.exit(f"{spec} could not be judged: exit code {int(code)}")
         print(f"judged {spec} in {time.monotonic() - started:.1f} s, exit code {int(code)}", flush=True)
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), sys.argv[2], sys.argv[3:])
+    main(sys.argv[1], Path(sys.argv[2]), sys.argv[3], sys.argv[4:])
