@@ -10,7 +10,7 @@ UV := $(shell command -v uv || echo $(TOOLS)/bin/uv)
 
 help:
 	@echo "make demo   judge two real harnesses, mini-swe-agent and pi, end to end"
-	@echo "make test   lint, types, unit tests, plugin tests, the wire suite on our proxy, and the rollouts of the demo"
+	@echo "make test   lint, types, unit tests, plugin tests, the wire suite on our proxy, the runtime suite on our runtime, and the rollouts of the demo"
 	@echo "make lint | unit | rollouts   the parts of make test"
 	@echo "make benchmark   what the proxy costs beside a direct call and its peers, into docs/performance.md"
 	@echo "make lock   resolve requirements.lock anew"
@@ -30,6 +30,7 @@ lint: $(STAMP)
 unit: $(STAMP)
 	$(VENV)/bin/pytest tests -n 2
 	$(VENV)/bin/pytest --proxy=bundled -n 2
+	$(VENV)/bin/pytest --runtime=bundled
 
 rollouts: $(STAMP)
 	$(VENV)/bin/pytest --harness=mini-swe-agent --harness=pi -n 2

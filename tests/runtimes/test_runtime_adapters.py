@@ -69,7 +69,7 @@ def own(tmp_path, run_pytest):
 
 
 def test_a_runtime_of_ones_own_is_judged_and_reported(own):
-    done = own("--runtime=own:Own", "-k", "unknown_tool or no_finite")
+    done = own("--runtime=own:Own", "-k", "test_runtime_ and (unknown_tool or no_finite)")
     assert done.returncode == 0, done.stdout
     assert (own.entry("RUN-008")["standing"], own.entry("RUN-001")["standing"]) == ("passed", "not_exercised")
     assert "2 of " in done.stdout
@@ -78,13 +78,13 @@ def test_a_runtime_of_ones_own_is_judged_and_reported(own):
 
 
 def test_the_workers_of_xdist_share_one_report_of_a_runtime(own):
-    done = own("--runtime=own:Own", "-k", "unknown_tool or no_finite", "-n", "2")
+    done = own("--runtime=own:Own", "-k", "test_runtime_ and (unknown_tool or no_finite)", "-n", "2")
     assert done.returncode == 0, done.stdout
     assert {own.entry(name)["standing"] for name in ("RUN-008", "RUN-020")} == {"passed"}
 
 
 def test_a_fault_of_the_runtime_is_a_finding_with_its_episode(own):
-    done = own("--runtime=own:Zero", "-k", "no_finite or not_grade")
+    done = own("--runtime=own:Zero", "-k", "test_runtime_ and (no_finite or not_grade)")
     assert done.returncode == 1
     entry = own.entry("RUN-018")
     assert entry["standing"] == "failed"
