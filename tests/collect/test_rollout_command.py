@@ -1,0 +1,172 @@
+"""``harness-conformance rollout``: real rollouts of a harness of one's own, collected and resumed; bad input is one sentence."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from pytest_harness import cli
+from pytest_harness.collect import LEDGER, Episode, Ledger, Line
+from pytest_harness.collect.rollouts import Kind, Rollouts, result_of
+from pytest_harness.evidence import find_evidence, read_evidence, write_evidence
+from pytest_harness.rollouts.spec import RolloutSpec
+from pytest_harness.scenarios import ScenarioTable
+from pytest_harness.seams import SeamTable
+
+SEAMS = Path(__file__).resolve().parents[2] / "examples" / "own-harness" / "seams"
+
+
+def rollout(*arguments):
+    command = [sys.executable, "-m", "pytest_harness.cli", "rollout", f"--seams={SEAMS}", *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True, check=False, env=os.environ | {"NO_COLOR": "1"})
+
+
+@pytest.fixture(scope="module")
+def collected(tmp_path_factory):
+    """A collection of four real episodes, and what the command said."""
+    out = tmp_path_factory.mktemp("rollout") / "out"
+    return out, rollout("--harness=tiny-agent", "--task=edit_file", "--task=no_verdict", "-n", 2, "--parallel", 2, "--out", out)
+
+
+def test_the_ledger_has_the_episodes_whose_evidence_is_there(collected):
+    out, ended = collected
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+    lines = Ledger(out).read()
+    assert {line.episode: line.mark for line in lines} == {
+        folder.relative_to(out).as_posix(): read_evidence(folder).manifest.attempt_id for folder in find_evidence(out)
+    }
+    assert {(line.task, line.attempt): (line.state, line.reward) for line in lines} == {
+        ("tiny-agent/local/scripted/edit_file", 1): ("graded", 1.0),
+        ("tiny-agent/local/scripted/edit_file", 2): ("graded", 1.0),
+        ("tiny-agent/local/scripted/no_verdict", 1): ("ungraded", None),
+        ("tiny-agent/local/scripted/no_verdict", 2): ("ungraded", None),
+    }
+
+
+def test_each_episode_is_a_plain_line_where_there_is_no_terminal(collected):
+    said = collected[1].stdout.splitlines()
+    assert [line.partition(" ")[0] for line in said[-6:-2]] == ["1/4", "2/4", "3/4", "4/4"]
+    assert said[-2] == "4 episodes: mean reward 1 of 2 graded; 2 ungraded, 0 invalid, 0 dropped"
+    assert collected[1].stderr == ""
+
+
+def test_the_same_command_again_runs_only_what_is_gone(collected):
+    out, _ = collected
+    before = (out / LEDGER).read_text().splitlines()
+    gone = out / "tiny-agent" / "local" / "scripted" / "edit_file" / "2"
+    (gone / "manifest.json").unlink()
+    ended = rollout("--harness=tiny-agent", "--task=edit_file", "--task=no_verdict", "-n", 2, "--out", out)
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+    assert "edit_file/2 has a line and is not on disk; it is run again" in ended.stdout
+    after = (out / LEDGER).read_text().splitlines()
+    assert after[:-1] == [line for line in before if json.loads(line)["episode"] != "tiny-agent/local/scripted/edit_file/2"]
+    assert read_evidence(gone).manifest.attempt_id == json.loads(after[-1])["mark"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ((), "no harness is named; name one with --harness=NAME"),
+        (("--harness=tiny-agnt",), "did you mean tiny-agent"),
+        (("--harness=tiny-agent", "--task=edit_fil"), "did you mean edit_file"),
+        (("--harness=tiny-agent", "-n", "0"), "-n 0: a number from 1 to 1000000 is needed"),
+        (("--harness=tiny-agent", "--parallel", "-3"), "--parallel -3: a number from 1 to 256 is needed"),
+        (("--harness=tiny-agent", "--tries", "0"), "--tries 0: a number from 1 to 100 is needed"),
+        (("--harness=tiny-agent", "--out", __file__), "cannot be written (File exists); name a folder of yours with --out"),
+    ],
+)
+def test_bad_input_of_a_rollout_is_one_sentence(monkeypatch, capsys, arguments, said):
+    monkeypatch.setattr(sys, "argv", ["harness-conformance", "rollout", f"--seams={SEAMS}", *arguments])
+    with pytest.raises(SystemExit) as ended:
+        cli.main()
+    told = capsys.readouterr()
+    assert ended.value.code == cli.USAGE_ERROR
+    assert said in told.err
+    assert told.err.count("\n") == 1
+
+
+def kind(installed=None):
+    spec = RolloutSpec(SeamTable.load(SEAMS)["tiny-agent"], "local", "scripted", ScenarioTable.load()["edit_file"])
+    return Kind(spec, installed or SimpleNamespace(version="1", digest="d"))
+
+
+def test_a_task_is_another_when_the_harness_the_script_or_a_file_is(tmp_path):
+    one = kind()
+    (tmp_path / "instruction.md").write_text("do it")
+    other_scenario = dataclasses.replace(one.spec, scenario=dataclasses.replace(one.spec.scenario, task=tmp_path))
+    longer = dataclasses.replace(one.spec, scenario=dataclasses.replace(one.spec.scenario, steps=one.spec.scenario.steps[1:]))
+    others = [kind(SimpleNamespace(version="2", digest="d")), kind(SimpleNamespace(version="1", digest="e"))]
+    others += [Kind(spec, one.installed) for spec in (other_scenario, longer)]
+    assert kind().task == one.task
+    assert {other.task.name for other in others} == {one.task.name}
+    assert len({other.task.digest for other in [one, *others]}) == 5
+
+
+class Deadly:
+    """Ends the process that is given it."""
+
+    version = digest = "deadly"
+
+    def __reduce__(self):
+        return os._exit, (1,)
+
+
+def test_a_process_that_dies_is_one_failed_try_and_the_next_one_has_a_new_process(tmp_path):
+    deadly = kind(Deadly())
+    with Rollouts([deadly], tmp_path, run_id="r", requirements="2026.12") as rollouts:
+        for _ in range(2):
+            with pytest.raises(RuntimeError, match="the process of the rollout died"):
+                rollouts(Episode(deadly.task, 1))
+
+
+def test_an_episode_is_on_disk_when_the_evidence_of_that_run_is(tmp_path, healthy):
+    evidence = healthy.pi()
+    folder = write_evidence(tmp_path, evidence.manifest, evidence.calls, {})
+    name = folder.relative_to(tmp_path).as_posix()
+    line = Line(episode=name, task="t", digest="d", attempt=1, state="ungraded", reward=None, mark=evidence.manifest.attempt_id)
+    with Rollouts([], tmp_path, run_id="r", requirements="2026.12") as rollouts:
+        assert rollouts.on_disk(line)
+        assert not rollouts.on_disk(line.model_copy(update={"mark": "another"}))
+        assert not rollouts.on_disk(line.model_copy(update={"episode": "elsewhere"}))
+        (folder / "manifest.json").write_text("{}")
+        assert not rollouts.on_disk(line)
+
+
+def test_a_graded_episode_counts(healthy):
+    result = result_of(healthy.pi())
+    assert (result.state, result.reward, result.failed) == ("graded", 1.0, False)
+    assert result.facts == {"calls": len(healthy.pi().calls), "truncated": 0}
+
+
+def test_an_episode_without_a_verdict_that_foresees_none_is_ungraded(healthy):
+    result = result_of(healthy.pi(graded=False))
+    assert (result.state, result.reward, result.failed) == ("ungraded", None, False)
+
+
+def test_a_reward_that_harbor_does_not_call_valid_is_kept_and_does_not_count(healthy):
+    evidence = healthy.pi()
+    document = json.loads(evidence.files["trial/result.json"]) | {"reward_valid": False}
+    result = result_of(dataclasses.replace(evidence, files={**evidence.files, "trial/result.json": json.dumps(document)}))
+    assert (result.state, result.reward, result.failed) == ("invalid", 1.0, False)
+
+
+def test_an_episode_without_a_call_failed_in_its_surroundings(healthy):
+    result = result_of(dataclasses.replace(healthy.pi(), calls=()))
+    assert result.failed
+    assert "no call reached the proxy" in result.reason
+
+
+def test_replies_that_were_cut_off_are_counted(healthy):
+    evidence = healthy.pi()
+    cut = [
+        call.model_copy(update={"samples": tuple(s.model_copy(update={"finish_reason": "length"}) for s in call.samples)})
+        for call in evidence.calls
+    ]
+    assert result_of(dataclasses.replace(evidence, calls=tuple(cut))).facts["truncated"] == len(cut)
