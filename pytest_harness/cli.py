@@ -15,10 +15,10 @@ from rich.table import Table
 
 from pytest_harness import __version__
 from pytest_harness.collect import CollectError, LedgerError
-from pytest_harness.evidence import EvidenceError, find_evidence, read_evidence
+from pytest_harness.evidence import Evidence, EvidenceError, find_evidence, read_evidence
 from pytest_harness.places import EVIDENCE_DIR, REPLAY_DIR, ROLLOUT_DIR
 from pytest_harness.provision import ProvisionError
-from pytest_harness.requirements import RequirementsError, catalogue_versions, load_catalogue, read_set
+from pytest_harness.requirements import Catalogue, RequirementsError, catalogue_versions, load_catalogue, read_set
 from pytest_harness.scenarios import ScenarioError, ScenarioTable
 from pytest_harness.seams import SeamError, SeamTable
 from pytest_harness.seams.template import new_seam_text
@@ -134,6 +134,9 @@ def judge(
     evidence: Annotated[Path, typer.Argument(help=f"A folder that holds evidence, such as {EVIDENCE_DIR}.")],
     requirements: Annotated[str | None, typer.Option(metavar="VERSION", help="The requirement set; the newest by default.")] = None,
     report_dir: Annotated[Path, typer.Option(metavar="DIR", help="Where the report is written.")] = REPLAY_DIR,
+    fill_atif: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Copy the trajectories to this folder, with the captured ids and logprobs filled in.")
+    ] = None,
 ) -> None:
     """Judge stored evidence again, without pytest: findings, matrix, report. Exit code 1 if something speaks against a seam."""
     from pytest_harness.reports.build import build_report, shown  # noqa: PLC0415
@@ -161,7 +164,23 @@ def judge(
         console.print(f"report: {shown(write_report(report, report_dir))}", highlight=False, soft_wrap=True)
     except OSError as error:
         fail(f"--report-dir {report_dir} cannot be written ({error.strerror}); name a folder of yours")
-    raise SystemExit(0 if report.ok else 1)
+    evidences = {folder: rollout.evidence for folder, rollout in zip(folders, rollouts, strict=True)}
+    filled = fill_atif is None or _fill(fill_atif, evidences, catalogue, console)
+    raise SystemExit(0 if report.ok and filled else 1)
+
+
+def _fill(root: Path, evidences: dict[Path, Evidence], catalogue: Catalogue, console: Console) -> bool:
+    """Write filled trajectories and say which were not; whether all of them were."""
+    from pytest_harness.filling import fill_into  # noqa: PLC0415
+
+    try:
+        written, refused = fill_into(root, evidences, catalogue)
+    except OSError as error:
+        fail(f"--fill-atif {root} cannot be written ({error.strerror}); name a folder of yours")
+    for sentence in refused:
+        console.print(f"not filled: {sentence}", highlight=False, markup=False, soft_wrap=True)
+    console.print(f"filled trajectories: {len(written)} of {len(evidences)} in {root}", highlight=False, markup=False, soft_wrap=True)
+    return not refused
 
 
 @app.command()

@@ -41,7 +41,8 @@ def logged_calls_are_the_calls_on_the_wire(evidence: Evidence) -> Iterator[Fault
 @check("ATF-004")
 def logged_tool_calls_are_the_models(evidence: Evidence) -> Iterator[Fault]:
     """In order, over all steps: how steps cut the conversation is free."""
-    turns = [turn for turn in _turns(evidence) if turn not in explained(evidence)]
+    silent = {turn.call.index for turn in explained(evidence)}
+    turns = [turn for turn in _turns(evidence) if turn.call.index not in silent]
     turns = sorted([*turns, *align(evidence).aside], key=lambda turn: turn.call.index)
     delivered = [call for turn in turns for call in turn.harness.calls]
     logged = [(step, call) for step in _in_order(evidence) for call in step.calls]
