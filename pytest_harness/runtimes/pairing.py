@@ -10,16 +10,17 @@ from pytest_harness.wire.outcome import Broken
 
 def paired(messages: Sequence[Message], whose: str) -> None:
     """Raise Broken unless behind each message with calls stand exactly their results, in their order, and no result elsewhere."""
-    number = 0
-    while number < len(messages):
-        message = messages[number]
-        number += 1
-        answers = results_behind(messages, number)
-        number += len(answers)
-        expected = [call.id for call in message.calls]
-        seen = [answer.call_id for answer in answers]
+    place, expected = 0, list[str | None]()
+    while True:
+        results = results_behind(messages, place)
+        seen = [result.call_id for result in results]
         if seen != expected:
-            raise Broken(f"{whose}: behind message {number - len(answers)} the results of {expected}", f"results of {seen}")
+            raise Broken(f"{whose}: behind message {place} the results of {expected}", f"results of {seen}")
+        place += len(results)
+        if place == len(messages):
+            return
+        expected = [call.id for call in messages[place].calls]
+        place += 1
 
 
 def results_behind(messages: Sequence[Message], number: int) -> tuple[Message, ...]:
