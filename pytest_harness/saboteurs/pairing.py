@@ -107,7 +107,11 @@ def empty_call_id(evidence: Evidence) -> Evidence:
 @saboteur
 def renamed_call_id(evidence: Evidence) -> Evidence:
     """The harness takes the punctuation out of call ids in its history."""
-    name = _struck_id(evidence)
+    agent = [call for call in evidence.calls if call.index in _agent(evidence)]
+    kept = [name for ids in call_ids(evidence) for name in ids if any(name in call.received.body for call in agent)]
+    if not kept:
+        raise NothingToSabotage("no request of the agent has a call in its history")
+    name = chosen(kept, 0)
 
     def rename(messages: list[Json]) -> None:
         messages[:] = json.loads(json.dumps(messages).replace(name, name.replace("-", "")))
@@ -236,10 +240,14 @@ def _last_history(evidence: Evidence, edit: Any) -> Evidence:
     return with_call(evidence, edit_request(call, lambda body: edit(body["messages"])))
 
 
+def _agent(evidence: Evidence) -> set[int]:
+    """The indices of the agent's own turns."""
+    return {turn.call for turn in build(evidence.calls).turns if turn.role == "agent"}
+
+
 def _paired(evidence: Evidence) -> None:
     """Raises NothingToSabotage if no request of the agent has two results of one turn."""
-    agent = {turn.call for turn in build(evidence.calls).turns if turn.role == "agent"}
-    histories = [json.loads(in_chat(call).received.body)["messages"] for call in evidence.calls if call.index in agent]
+    histories = [json.loads(in_chat(call).received.body)["messages"] for call in evidence.calls if call.index in _agent(evidence)]
     if all(_pair(messages) is None for messages in histories):
         raise NothingToSabotage("no request of the agent has two results of one turn")
 

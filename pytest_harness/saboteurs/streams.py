@@ -16,6 +16,7 @@ from pytest_harness.saboteurs.surgery import (
     edit_request,
     found,
     in_chat,
+    last_turn,
     spoken,
     struck_turn,
     tool_calls,
@@ -43,7 +44,7 @@ def cut_text(evidence: Evidence) -> Evidence:
             raise NothingToSabotage("the last turn has no text")
         spoken(spoke[-1])["content"] = spoken(spoke[-1])["content"][:-1]
 
-    return _deliver(evidence, cut)
+    return with_call(evidence, edit_delivered(last_turn(evidence), cut))  # of an earlier turn the history would have more
 
 
 @saboteur
@@ -138,7 +139,9 @@ def mixed_stream(evidence: Evidence) -> Evidence:
 @saboteur
 def unasked_usage(evidence: Evidence) -> Evidence:
     """The usage that the capture asks for reaches a harness that did not."""
-    call = _streamed(evidence)
+    call = in_chat(last_turn(evidence))
+    if not call.streamed:
+        raise NothingToSabotage("the last turn was not streamed")
     edit_delivered(call, _counted)
     silent = edit_body(call.received, lambda body: body.pop("stream_options", None))
     return with_call(evidence, call.model_copy(update={"received": silent}))
@@ -156,7 +159,7 @@ def wrong_content_type(evidence: Evidence) -> Evidence:
 @saboteur
 def withheld_logprobs(evidence: Evidence) -> Evidence:
     """The harness asked for logprobs and gets none."""
-    return with_call(evidence, edit_request(struck_turn(evidence), lambda body: body.update(logprobs=True, top_logprobs=0)))
+    return with_call(evidence, edit_request(last_turn(evidence), lambda body: body.update(logprobs=True, top_logprobs=0)))
 
 
 def _counted(parts: list[Json]) -> list[Json]:
@@ -183,7 +186,7 @@ def _streamed_call(evidence: Evidence) -> Call:
     counts: list[int] = []
     fragmented = []
     for call in evidence.calls:
-        if call.streamed and call.delivered is not None:
+        if call.streamed and call.delivered is not None and call.delivery != "client_gone":
             edit_delivered(call, lambda parts: counts.append(len(tool_calls(parts))))
             if counts[-1] > 1:
                 fragmented.append(call)

@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from pytest_harness.evidence.model import Call, Evidence, Message, Sample
+from pytest_harness.graph import build
 from pytest_harness.saboteurs.registry import NothingToSabotage, chosen
 
 Json = dict[str, Any]
@@ -34,9 +35,10 @@ def struck_turn(evidence: Evidence) -> Call:
 
 
 def _answered(evidence: Evidence) -> list[Call]:
-    """The agent's, which offer tools where any call does."""
-    answered = [call for call in evidence.calls if call.outcome == "complete" and call.samples]
-    return found([call for call in answered if json.loads(call.received.body).get("tools")] or answered or None, "answered call")
+    """The agent's own: what is broken in a side call or a subagent may make it look like another."""
+    answered = [call for call in evidence.calls if call.outcome == "complete" and call.samples and call.delivery != "client_gone"]
+    others = {turn.call for turn in build(evidence.calls).turns if turn.role != "agent"}
+    return found([call for call in answered if call.index not in others] or None, "answered call")
 
 
 def in_chat(call: Call) -> Call:
