@@ -57,9 +57,19 @@ class Prefix:
         return prefix
 
 
-def empty() -> Prefix:
-    """The beginning of a new tree."""
-    return Prefix(None, b"", 0)
+class Tree:
+    """A tree of sequences. A conversation is added turn by turn, so each sequence is looked for behind the last one first."""
+
+    def __init__(self) -> None:
+        self.root = Prefix(None, b"", 0)
+        self._last = (b"", self.root)
+
+    def add(self, ids: bytes) -> Prefix:
+        """The sequence of these ids."""
+        known, prefix = self._last
+        found = prefix.add(ids[len(known) :]) if ids.startswith(known) else self.root.add(ids)
+        self._last = ids, found
+        return found
 
 
 def as_bytes(ids: Iterable[Any] | None) -> bytes | None:

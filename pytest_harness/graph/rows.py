@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 from pytest_harness.graph.turns import Graph, Turn
@@ -21,25 +20,27 @@ class Row:
 
 
 def training_rows(graph: Graph) -> tuple[Row, ...]:
-    """One row for each path from a root to a leaf, cut after its last token with weight.
-
-    A turn on several paths has weight in the first of them alone. A path on which nothing has weight makes no row.
-    """
+    """One row for the path to each trainable turn after which no other comes. A turn on several paths has weight in the first alone."""
+    followed: set[int] = set()
+    for turn in graph.turns:
+        parent = turn.parent if turn.trainable else None
+        while parent is not None and parent not in followed:
+            followed.add(parent)
+            parent = graph.by_call[parent].parent
     counted: set[int] = set()
-    return tuple(row for leaf in graph.leaves for row in _row(graph.path(leaf), counted))
+    return tuple(_row(graph.path(turn), counted) for turn in graph.turns if turn.trainable and turn.call not in followed)
 
 
-def _row(path: tuple[Turn, ...], counted: set[int]) -> Iterator[Row]:
-    weighted = [turn for turn in path if turn.trainable and turn.call not in counted]
-    if not weighted:
-        return
-    last = weighted[-1]
+def _row(path: tuple[Turn, ...], counted: set[int]) -> Row:
+    """The row that ends in the last turn of this path; the turns that get their weight here are added to ``counted``."""
+    last = path[-1]
     ids = last.prompt + last.sampled
     mask = [0] * len(ids)
     logprobs: list[float | None] = [None] * len(ids)
-    for turn in weighted:
-        counted.add(turn.call)
-        span = slice(turn.prompt_length, turn.length)
-        mask[span] = [1] * len(turn.sampled)
-        logprobs[span] = turn.logprobs or ()
-    yield Row(tuple(turn.call for turn in path[: path.index(last) + 1]), ids, tuple(mask), tuple(logprobs), replayable=not last.media)
+    for turn in path:
+        if turn.trainable and turn.call not in counted:
+            counted.add(turn.call)
+            span = slice(turn.prompt_length, turn.length)
+            mask[span] = [1] * len(turn.sampled)
+            logprobs[span] = turn.logprobs or ()
+    return Row(tuple(turn.call for turn in path), ids, tuple(mask), tuple(logprobs), replayable=not last.media)

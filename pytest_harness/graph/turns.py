@@ -16,7 +16,7 @@ from functools import cached_property
 
 from pytest_harness.evidence.model import Call, Sample
 from pytest_harness.graph.fates import Fate, fates
-from pytest_harness.graph.prefixes import Prefix, as_bytes, empty
+from pytest_harness.graph.prefixes import Prefix, Tree, as_bytes
 from pytest_harness.graph.requests import is_model_call, read_request
 from pytest_harness.graph.retries import superseded
 from pytest_harness.graph.roles import Node, Role, Sign, label
@@ -116,7 +116,7 @@ class Graph:
 def build(calls: Iterable[Call]) -> Graph:
     """Link the answered model calls that have ids."""
     calls = tuple(calls)
-    tree = empty()
+    tree = Tree()
     replies = [reply for call in sorted(calls, key=lambda call: call.index) if (reply := _reply(call, tree)) is not None]
     again = superseded(calls).keys()
     parents, chosen = _link(replies, again)
@@ -160,7 +160,7 @@ class _Reply:
     choices: tuple[_Choice, ...]
 
 
-def _reply(call: Call, tree: Prefix) -> _Reply | None:
+def _reply(call: Call, tree: Tree) -> _Reply | None:
     if call.outcome != "complete" or not is_model_call(call):
         return None
     ids = as_bytes(call.prompt_ids)
@@ -168,7 +168,7 @@ def _reply(call: Call, tree: Prefix) -> _Reply | None:
     if not ids or not sampled:
         return None
     prompt = tree.add(ids)
-    return _Reply(call, prompt, tuple(_Choice(sample, sample.token_ids or (), prompt.add(bytes_)) for sample, bytes_ in sampled))
+    return _Reply(call, prompt, tuple(_Choice(sample, sample.token_ids or (), tree.add(ids + bytes_)) for sample, bytes_ in sampled))
 
 
 def _link(replies: list[_Reply], again: Iterable[int]) -> tuple[dict[int, int | None], list[_Choice]]:

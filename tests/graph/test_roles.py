@@ -1,0 +1,193 @@
+"""Whose turn a call is: by header, by tools, by root, by the summary it wrote; and every label says why."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from pytest_harness.graph import build, training_rows
+
+SYSTEM = {"role": "system", "content": "You are an agent."}
+TASK = {"role": "user", "content": "Do the task."}
+ERRAND = [{"role": "system", "content": "You read files."}, {"role": "user", "content": "Read one."}]
+TITLE = [{"role": "system", "content": "You name things."}, {"role": "user", "content": "Name this: do the task."}]
+SUMMARY = "Two files were read so far, and what they say must still be written down."
+DONE = {"role": "assistant", "content": "I look."}
+
+
+def roles(*calls):
+    return {turn.call: turn.role for turn in build(calls).turns}
+
+
+def signs(*calls):
+    return {turn.call: turn.sign for turn in build(calls).turns}
+
+
+def reasons(*calls):
+    return {turn.call: turn.why for turn in build(calls).turns}
+
+
+def trained(*calls):
+    return {call for row in training_rows(build(calls)) for call in row.calls if build(calls).by_call[call].trainable}
+
+
+def agent(made):
+    """Two turns of the agent, received at 0 and at 100."""
+    return made(0, [1], [2], messages=[SYSTEM, TASK]), made(1, [1, 2, 3], [4], at=100.0, messages=[SYSTEM, TASK, DONE])
+
+
+@pytest.mark.parametrize(
+    ("header", "value", "role"),
+    [
+        ("x-claude-code-agent-id", "a", "subagent"),
+        ("x-claude-code-parent-agent-id", "a", "subagent"),
+        ("x-parent-session-id", "s", "subagent"),
+        ("x-codex-parent-thread-id", "t", "subagent"),
+        ("x-openai-subagent", "collab_spawn", "subagent"),
+        ("x-openai-subagent", "review", "subagent"),
+        ("x-openai-subagent", "compact", "side"),
+        ("x-openai-subagent", "memory_consolidation", "side"),
+        ("x-grok-req-id", "xai-turn-summary-7", "side"),
+        ("x-grok-session-id", "", "side"),
+    ],
+)
+def test_a_header_of_a_real_harness_tells_what_is_not_the_agents(made, header, value, role):
+    calls = *agent(made), made(2, [1, 2, 3, 4, 9], [5], messages=[SYSTEM, TASK, DONE, TASK], headers={header: value})
+    assert roles(*calls) == {0: "agent", 1: "agent", 2: role}
+    assert header in reasons(*calls)[2]
+    assert trained(*calls) == {0, 1}
+
+
+@pytest.mark.parametrize("header", ["x-parent-session-id", "x-claude-code-agent-id"])
+def test_a_header_that_is_blank_or_that_every_call_bears_tells_nothing(made, header):
+    first, second = agent(made)
+    for value, calls in ((" ", [first]), ("s", [first, second])):
+        marked = [one.model_copy(update={"received": one.received.model_copy(update={"headers": {header: value}})}) for one in calls]
+        assert set(roles(*marked, *(one for one in (first, second) if one not in calls)).values()) == {"agent"}
+
+
+def test_a_title_call_without_tools_beside_an_agent_with_tools_is_a_side_call_wherever_it_stands(made):
+    for at in (-1.0, 50.0, 500.0):
+        calls = *agent(made), made(2, [7], [8], messages=TITLE, tools=[], at=at)
+        assert roles(*calls) == {0: "agent", 1: "agent", 2: "side"}
+        assert signs(*calls)[2] == "tools"
+        assert trained(*calls) == {0, 1}
+
+
+def test_a_title_call_is_a_side_call_where_nobody_has_tools(made):
+    for at in (-1.0, 50.0, 500.0):
+        first, second = (
+            made(one.index, one.prompt_ids, one.samples[0].token_ids, tools=[], messages=messages, at=when)
+            for one, messages, when in zip(agent(made), ([SYSTEM, TASK], [SYSTEM, TASK, DONE]), (0.0, 100.0), strict=True)
+        )
+        calls = first, second, made(2, [7], [8], messages=TITLE, tools=[], at=at)
+        assert roles(*calls) == {0: "agent", 1: "agent", 2: "side"}
+        assert signs(*calls)[2] == "root"
+
+
+def test_of_two_single_turns_without_tools_the_longer_prompt_is_the_agents(made):
+    """aider edits in one call, and asks for the words of its commit in another."""
+    edit = made(0, [1, 2, 3, 4], [5], messages=[SYSTEM, TASK], tools=[])
+    commit = made(1, [7, 8], [9], messages=TITLE, tools=[])
+    assert roles(edit, commit) == {0: "agent", 1: "side"}
+    swapped = commit.model_copy(update={"index": 0}), edit.model_copy(update={"index": 1})
+    assert roles(*swapped) == {0: "side", 1: "agent"}
+
+
+def test_a_subagent_with_the_agents_tools_is_told_by_the_turn_that_waits_for_it(made):
+    calls = *agent(made), made(2, [7], [8], messages=ERRAND, at=20.0), made(3, [7, 8, 6], [5], messages=[*ERRAND, DONE], at=30.0)
+    assert roles(*calls) == {0: "agent", 1: "agent", 2: "subagent", 3: "subagent"}
+    assert reasons(*calls)[3] == "began while call 0 was yet to be continued by call 1"
+    assert trained(*calls) == {0, 1}
+
+
+def test_a_subagent_after_which_the_agent_never_goes_on_is_told_by_how_it_opens(made):
+    calls = *agent(made), made(2, [7], [8], messages=ERRAND, at=200.0)
+    assert roles(*calls)[2] == "subagent"
+    assert reasons(*calls)[2] == "another system prompt and another first message than call 0"
+    assert trained(*calls) == {0, 1}
+
+
+def test_two_conversations_with_one_system_prompt_stay_apart(made):
+    """The subagent has its caller's instructions, and its tools."""
+    errand = [SYSTEM, ERRAND[1]]
+    calls = *agent(made), made(2, [1, 9], [8], messages=errand, at=20.0), made(3, [1, 9, 8, 7], [5], messages=[*errand, DONE], at=30.0)
+    graph = build(calls)
+    assert {turn.call: turn.parent for turn in graph.turns} == {0: None, 1: 0, 2: None, 3: 2}
+    assert {turn.call for turn in graph.turns if turn.role == "subagent"} == {2, 3}
+
+
+def test_a_compaction_opens_a_root_of_the_agent_and_the_old_one_is_kept(made):
+    ask = {"role": "user", "content": "Sum up."}
+    told = {"role": "user", "content": f"So far: {SUMMARY} Go on."}
+    calls = (
+        *agent(made),
+        made(2, [1, 2, 3, 4, 5], [6], at=200.0, messages=[SYSTEM, TASK, DONE, DONE, ask], text=f"<summary>{SUMMARY}</summary>"),
+        made(3, [1, 9], [8], at=300.0, messages=[SYSTEM, told]),
+        made(4, [1, 9, 8], [7], at=400.0, messages=[SYSTEM, told, DONE]),
+    )
+    assert roles(*calls) == {0: "agent", 1: "agent", 2: "side", 3: "agent", 4: "agent"}
+    assert signs(*calls) == {0: "", 1: "", 2: "summary", 3: "summary", 4: ""}
+    assert reasons(*calls)[2] == "wrote the summary that call 3 begins anew with"
+    assert reasons(*calls)[3] == "begins anew with the summary of call 2"
+    assert [row.calls for row in training_rows(build(calls))] == [(0, 1), (3, 4)]
+
+
+def test_a_summary_told_under_another_system_prompt_is_still_the_agents(made):
+    told = [{"role": "system", "content": "nonce 2"}, {"role": "user", "content": f"{SUMMARY}"}]
+    calls = *agent(made), made(2, [7], [8], at=200.0, messages=TITLE, tools=[], text=SUMMARY), made(3, [6], [5], at=300.0, messages=told)
+    assert roles(*calls) == {0: "agent", 1: "agent", 2: "side", 3: "agent"}
+    assert signs(*calls)[2] == "tools"
+
+
+def test_a_history_written_out_in_words_is_no_summary(made):
+    """Every earlier reply is told, so no single one was written to be."""
+    said = [f"I have read file number {number} from its first to its last line." for number in range(3)]
+    calls = [
+        made(
+            number,
+            [number + 1],
+            [9],
+            messages=[SYSTEM, {"role": "user", "content": " ".join(["Do it.", *said[:number]])}],
+            text=said[number],
+        )
+        for number in range(3)
+    ]
+    assert (roles(*calls)[2], signs(*calls)[2]) == ("agent", "")
+
+
+def test_a_nonce_in_every_system_prompt_leaves_all_turns_the_agents(made):
+    calls = [made(n, [n + 1], [9], messages=[{"role": "system", "content": f"nonce {n}"}, TASK, *[DONE] * n]) for n in range(5)]
+    assert roles(*calls) == dict.fromkeys(range(5), "agent")
+    assert set(list(reasons(*calls).values())[1:]) <= {"begins anew", ""}
+
+
+def test_a_history_that_was_rewritten_once_and_back_is_the_agents(made):
+    calls = *agent(made), made(2, [6], [5], at=50.0, messages=[SYSTEM, TASK, DONE])
+    assert roles(*calls)[2] == "agent"
+    assert reasons(*calls)[2] == "begins anew"
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"path": "/v1/messages/count_tokens", "dialect": "messages"},
+        {"path": "/v1beta/models/m:countTokens", "dialect": "gemini"},
+        {"path": "/v1/responses/input_tokens", "dialect": "responses"},
+        {"path": "/v1/embeddings"},
+        {"method": "GET", "path": "/v1/models"},
+        {"outcome": "budget_stop"},
+    ],
+)
+def test_what_is_no_answered_model_call_is_never_a_turn(made, other):
+    assert build([made(0, [1], [2], **other)]).turns == ()
+
+
+def test_the_answer_of_a_stream_is_read_for_its_summary(made):
+    call = made(2, [7], [8], at=200.0, messages=TITLE, tools=[])
+    parts = [{"choices": [{"index": 0, "delta": {"content": part}}]} for part in (SUMMARY[:20], SUMMARY[20:])]
+    body = "".join(f"data: {json.dumps(part)}\n\n" for part in parts) + "data: [DONE]\n\n"
+    streamed = call.model_copy(update={"replied": call.replied.model_copy(update={"body": body})})
+    told = made(3, [1, 9], [5], at=300.0, messages=[SYSTEM, {"role": "user", "content": SUMMARY}])
+    assert reasons(*agent(made), streamed, told)[3] == "begins anew with the summary of call 2"
