@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
+
 from packaging.specifiers import InvalidSpecifier, SpecifierSet
 from packaging.version import InvalidVersion, Version
 
-from pytest_harness.contract.model import Finding, Judgement, NotExercised, Result, Unverifiable, check_of
+from pytest_harness.contract.model import Finding, Judgement, NotExercised, Unverifiable, check_of
 from pytest_harness.evidence.model import Deviation, Evidence, Manifest
 from pytest_harness.requirements import Catalogue, Requirement
 
@@ -30,21 +32,25 @@ def judge_one(evidence: Evidence, requirement: Requirement) -> Judgement:
     if not faults:
         return Judgement(requirement, name, "passed")
     findings = tuple(Finding(requirement.id, fault.call, fault.expected, fault.seen, fault.where) for fault in faults)
-    result, reason = _excused(evidence.manifest, requirement)
-    return Judgement(requirement, name, result, findings, reason)
+    return _excused(evidence, requirement, findings)
 
 
-def _excused(manifest: Manifest, requirement: Requirement) -> tuple[Result, str]:
-    """Whether a known deviation excuses the failure: it must be in range, and not have expired when the attempt ended."""
+def _excused(evidence: Evidence, requirement: Requirement, findings: tuple[Finding, ...]) -> Judgement:
+    """Whether a known deviation excuses the failure: it must be in range, not have expired when the attempt ended, and look like this."""
+    manifest = evidence.manifest
     for deviation in deviations_in_range(manifest):
-        if deviation.requirement == requirement.id:
-            if manifest.ended_at[:10] > deviation.expires:
-                return (
-                    "failed",
-                    f"the known deviation of {deviation.subject} expired on {deviation.expires}: look at {deviation.link} again",
-                )
-            return "deviation", f"known deviation of {deviation.subject} {deviation.versions}: {deviation.reason} ({deviation.link})"
-    return "failed", ""
+        if deviation.requirement != requirement.id:
+            continue
+        if manifest.ended_at[:10] > deviation.expires:
+            reason = f"the known deviation of {deviation.subject} expired on {deviation.expires}: look at {deviation.link} again"
+            return Judgement(requirement, evidence.name, "failed", findings, reason)
+        others = tuple(finding for finding in findings if not re.search(deviation.seen or "", finding.seen))
+        if others:
+            reason = f"this is something else than the known deviation of {deviation.subject}: {deviation.reason}"
+            return Judgement(requirement, evidence.name, "failed", others, reason)
+        reason = f"known deviation of {deviation.subject} {deviation.versions}: {deviation.reason} ({deviation.link})"
+        return Judgement(requirement, evidence.name, "deviation", findings, reason)
+    return Judgement(requirement, evidence.name, "failed", findings)
 
 
 def deviations_in_range(manifest: Manifest) -> tuple[Deviation, ...]:

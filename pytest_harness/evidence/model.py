@@ -7,12 +7,13 @@ wrong is the work of the checks, and a record that cannot hold a fault cannot sh
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import AfterValidator, BaseModel, ConfigDict
 
 EVIDENCE_VERSION = 1
 
@@ -103,6 +104,14 @@ class Call(Record):
     times: Times
 
 
+def _pattern(text: str) -> str:
+    try:
+        re.compile(text)
+    except re.error as error:
+        raise ValueError(f"{text} is no regular expression ({error})") from None
+    return text
+
+
 class Deviation(Record):
     """A known fault of a named version of something else: a reason, a link, and the versions that have it."""
 
@@ -115,6 +124,8 @@ class Deviation(Record):
     """A PEP 440 specifier of the subject's versions that have the fault, e.g. ``>=0.26,<0.27``."""
     expires: str
     """The ISO date after which the entry must be looked at again."""
+    seen: Annotated[str, AfterValidator(_pattern)] | None = None
+    """A regular expression that is found in whatever is seen of this fault; any other way to break the requirement is not excused."""
 
 
 class Accounting(Record):

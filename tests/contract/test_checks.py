@@ -209,8 +209,19 @@ def test_one_step_with_zero_tokens_among_others_is_a_mismatch(healthy):
     assert result(with_steps(healthy.pi(), forget), "ATF-005") == "failed"
 
 
-def test_steps_that_do_not_count_their_calls_are_unverifiable(healthy):
-    assert result(with_steps(healthy.pi(), lambda step: step.pop("llm_call_count", None)), "ATF-002") == "unverifiable"
+def test_steps_that_neither_count_their_calls_nor_name_them_are_unverifiable(healthy):
+    def forget(step):
+        for name in ("llm_call_count", "extra", "tool_calls", "observation"):
+            step.pop(name, None)
+        step["message"] = ""
+
+    assert result(with_steps(healthy.pi(), forget), "ATF-002") == "unverifiable"
+
+
+def test_steps_that_do_not_count_their_calls_are_counted_by_what_they_name(healthy):
+    evidence = with_steps(healthy.pi(), lambda step: step.pop("llm_call_count", None))
+    assert result(evidence, "ATF-002") == "passed"
+    assert result(edit_file(evidence, TRAJECTORY, lambda document: document["steps"].pop()), "ATF-002") == "failed"
 
 
 @pytest.mark.parametrize(

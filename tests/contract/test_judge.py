@@ -8,7 +8,8 @@ from pytest_harness.contract import ContractError, Fault, check, check_of, devia
 from pytest_harness.contract.chat_wire import line
 from pytest_harness.requirements import load_catalogue
 from pytest_harness.saboteurs import apply
-from pytest_harness.saboteurs.surgery import with_manifest
+from pytest_harness.evidence import Deviation
+from pytest_harness.saboteurs.surgery import TRAJECTORY, edit_file, with_manifest
 
 CATALOGUE = load_catalogue()
 
@@ -72,6 +73,29 @@ def test_a_known_deviation_of_the_harness_is_told_by_the_version_that_ran(health
     evidence = deviating(healthy.mini(), subject="mini-swe-agent", versions="==1.6.*")
     assert judge_one(evidence, CATALOGUE["ATF-003"]).result == "deviation"
     assert not deviations_in_range(with_manifest(evidence, versions={"harness": "unknown"}).manifest)
+
+
+def test_a_known_deviation_excuses_only_what_looks_like_it(healthy):
+    assert judge_one(deviating(healthy.mini(), seen="that name none$"), CATALOGUE["ATF-003"]).result == "deviation"
+    judgement = judge_one(deviating(healthy.mini(), seen="another fault"), CATALOGUE["ATF-003"])
+    assert (judgement.result, len(judgement.findings)) == ("failed", 2)
+    assert judgement.reason.startswith("this is something else than the known deviation of harbor")
+
+
+def test_a_known_deviation_beside_another_fault_shows_the_other_fault_alone(healthy):
+    def twice(document):
+        result = document["steps"][1]["observation"]["results"][0]
+        result["source_call_id"] = document["steps"][1]["tool_calls"][0]["tool_call_id"]
+        document["steps"][1]["observation"]["results"].append(result)
+
+    evidence = edit_file(deviating(healthy.mini(), seen="that name none$"), TRAJECTORY, twice)
+    judgement = judge_one(evidence, CATALOGUE["ATF-003"])
+    assert (judgement.result, [finding.seen for finding in judgement.findings]) == ("failed", ["2"])
+
+
+def test_a_pattern_that_is_none_is_refused_in_one_sentence(healthy):
+    with pytest.raises(ValueError, match="is no regular expression"):
+        Deviation(requirement="ATF-003", reason="a", link="b", subject="harbor", versions="", expires="2027-01-01", seen="(")
 
 
 def test_an_expired_deviation_excuses_nothing_and_says_so(healthy):

@@ -227,3 +227,53 @@ def test_whatever_a_log_leaves_out_no_step_is_put_beside_a_call_that_is_not_its_
     own = {pair.steps[0].position - 1 for pair in align(evidence).pairs if pair.turns[0].call.index == pair.steps[0].position - 1}
     assert own == {pair.steps[0].position - 1 for pair in align(evidence).pairs}
     assert own == {0, 1, 2}
+
+
+def test_a_logged_title_is_put_beside_its_side_call_and_no_other_is_made_room_for(healthy):
+    evidence = healthy.in_company()
+    title = {"source": "agent", "message": "Doing the task", "llm_call_count": 1, "extra": {"response_id": "chatcmpl-0"}}
+    other = {"source": "agent", "message": "Who knows", "llm_call_count": 1}
+
+    def insert(*steps):
+        def put(document):
+            document["steps"][1:1] = steps
+            for number, step in enumerate(document["steps"], start=1):
+                step["step_id"] = number
+
+        return edit_file(evidence, TRAJECTORY, put)
+
+    assert [turn.call.index for turn in align(insert(title)).aside] == [0]
+    assert result(evidence, "ATF-002") == result(insert(title), "ATF-002") == "passed"
+    assert result(insert(other), "ATF-002") == result(insert(title, other), "ATF-002") == "failed"
+
+
+def test_several_steps_of_one_reply_are_one_call(healthy):
+    """As the OpenHands SDK logs them: a step for each tool call, and the counts in one of them."""
+
+    def split(document):
+        steps = document["steps"]
+        calls, results = steps[2]["tool_calls"], steps[2]["observation"]["results"]
+        second = {"source": "agent", "message": "", "tool_calls": calls[1:], "observation": {"results": results[1:]}}
+        steps[2].update(tool_calls=calls[:1], observation={"results": results[:1]})
+        steps.insert(3, second)
+        for number, step in enumerate(steps, start=1):
+            step.update(step_id=number)
+            step.pop("llm_call_count", None)
+            step.pop("extra", None)
+        document["final_metrics"]["total_steps"] = len(steps)
+
+    evidence = edit_file(healthy.pi(), TRAJECTORY, split)
+    assert sorted(len(pair.steps) for pair in align(evidence).pairs) == [1, 1, 2]
+    names = ("ATF-002", "ATF-003", "ATF-004", "ATF-005", "ATF-006", "ATF-012")
+    assert {name: result(evidence, name) for name in names} == dict.fromkeys(names, "passed")
+
+
+@pytest.mark.parametrize("name", ["prompt_tokens", "completion_tokens"])
+def test_every_count_of_every_step_is_compared(healthy, name):
+    for number in range(3):
+
+        def more(steps, number=number):
+            steps[number]["metrics"][name] += 1
+
+        (finding,) = judge_one(with_agent_steps(healthy.pi(), more), CATALOGUE["ATF-005"]).findings
+        assert (finding.call, finding.where) == (number, f"trial/agent/trajectory.json steps[{number + 1}].metrics.{name}")

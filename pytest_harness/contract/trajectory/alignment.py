@@ -34,6 +34,11 @@ class Pair:
         """Whether there is no other way to put them side by side."""
         return self.by != "order"
 
+    @property
+    def named(self) -> bool:
+        """Whether both sides name the same."""
+        return self.by not in ("place", "order")
+
 
 @dataclass(frozen=True, slots=True)
 class Alignment:

@@ -21,20 +21,25 @@ HEAD = 200
 
 @check("ATF-002")
 def logged_calls_are_the_calls_on_the_wire(evidence: Evidence) -> Iterator[Fault]:
-    """Steps that do not count stand for one call each, unless none counts. The proxy's own stop replies may be logged as calls or not.
+    """Steps that do not count stand for one call each. Where none counts, they must name what tells which call each is.
 
-    The two sides are not alike: a call that was captured may be explained, one that was logged and not captured never is.
+    The two sides are not alike: a call that was captured may be explained, one that was logged and not captured never is. The proxy's own
+    stop replies may be logged as calls or not.
     """
     turns = _turns(evidence)
     steps = [step for step in own_steps(evidence) if step.calls_model]
-    if all(step.count is None for step in steps):
-        raise Unverifiable("no step of the trajectory says how many model calls it is")
+    alignment = align(evidence)
+    if any(step.count is not None for step in steps):
+        logged = sum(1 if step.count is None else step.count for step in steps)
+    elif any(pair.named for pair in alignment.pairs):  # several steps may tell one reply, such as one for each of its tool calls
+        logged = sum(len(pair.turns) for pair in alignment.pairs) + len(alignment.uncaptured)
+    else:
+        raise Unverifiable("no step of the trajectory says how many model calls it is, or names anything that would tell which")
     stops = sum(call.outcome == "budget_stop" and call.delivery != "client_gone" for call in evidence.calls)
-    least, most = len(turns) - len(explained(evidence)), len(turns) + len(align(evidence).aside) + stops
-    logged = sum(1 if step.count is None else step.count for step in steps)
+    least, most = len(turns) - len(explained(evidence)), len(turns) + len(alignment.aside) + stops
     if not least <= logged <= most:
         more = f", and up to {stops} stop replies" if stops else ""
-        where = f"{steps[0].document.path} steps[].llm_call_count"
+        where = f"{own_steps(evidence)[0].document.path} steps[].llm_call_count"
         yield Fault(None, f"{len(turns)} model calls, as on the wire{more}", str(logged), where)
 
 
