@@ -15,13 +15,13 @@ from pytest_harness.contract.chat_wire import (
     Turn,
     asked,
     call_objects,
-    conversation,
     line,
     parse_json,
     plain_text,
     same_json,
     short,
     steps,
+    turns,
 )
 from pytest_harness.contract.model import Fault, NotExercised, check
 from pytest_harness.contract.tokens import answered
@@ -131,7 +131,7 @@ def history_keeps_the_calls_as_they_were_made(evidence: Evidence) -> Iterator[Fa
 def history_keeps_the_arguments(evidence: Evidence) -> Iterator[Fault]:
     """As JSON values, as many harnesses write them anew."""
     delivered: dict[str, list[str]] = {}
-    for turn in conversation(evidence):
+    for turn in turns(evidence):
         for call in turn.harness.calls:
             delivered.setdefault(_key(call.id), []).append(call.arguments)
     compared = False
