@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from pytest_harness.contract.chat_wire import Turn, conversation, first_difference, identical, line, plain_text, short, turns
+from pytest_harness.contract.chat_wire import Turn, asked, conversation, first_difference, identical, line, plain_text, short, turns
 from pytest_harness.contract.model import Fault, NotExercised, check
 from pytest_harness.evidence.model import Call, Evidence
 from pytest_harness.evidence.notes import names_not_passed_on
@@ -229,6 +229,21 @@ def one_engine_answers(evidence: Evidence) -> Iterator[Fault]:
         if turn.engine.fingerprint != known[0].engine.fingerprint:
             expected = f"{known[0].engine.fingerprint}, as in call {known[0].call.index}"
             yield Fault(turn.call.index, expected, turn.engine.fingerprint, f"{line(turn.call)}, replied.body system_fingerprint")
+
+
+@check("TOK-015")
+def no_choice_is_sent_without_tools(evidence: Evidence) -> Iterator[Fault]:
+    """In any request, as engines differ in refusing it."""
+    everything = asked(evidence)
+    if not everything:
+        raise NotExercised("no model call was sent to the engine")
+    for turn in everything:
+        tools, choice = turn.forwarded.get("tools"), turn.forwarded.get("tool_choice")
+        where = f"{line(turn.call)}, forwarded.body"
+        if tools == []:
+            yield Fault(turn.call.index, "tools, or no list of them", "an empty list", f"{where} tools")
+        elif not tools and choice not in (None, "none"):
+            yield Fault(turn.call.index, "no tool_choice, as there are no tools", short(repr(choice)), f"{where} tool_choice")
 
 
 def of_the_agent(evidence: Evidence) -> tuple[Turn, ...]:

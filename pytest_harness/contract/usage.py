@@ -124,6 +124,24 @@ def reasoning_is_kept_always_or_never(evidence: Evidence) -> Iterator[Fault]:
             return
 
 
+@check("USE-008")
+def two_choices_are_two_samples(evidence: Evidence) -> Iterator[Fault]:
+    """Unless they say the same."""
+    several = [turn for turn in answered(evidence) if len(turn.engine.choices) > 1]
+    if not several:
+        raise NotExercised("no reply has several choices")
+    for turn in several:
+        first: dict[tuple[Any, ...], tuple[int, Choice]] = {}
+        for index, choice in turn.engine.choices.items():
+            if not choice.token_ids:
+                continue
+            key = tuple(map(repr, choice.token_ids))
+            before, other = first.setdefault(key, (index, choice))
+            if (choice.text, choice.reasoning, choice.calls) != (other.text, other.reasoning, other.calls):
+                where = f"{line(turn.call)}, replied.body choices[{index}].token_ids"
+                yield Fault(turn.call.index, f"other ids than those of choice {before}, which says something else", "the same", where)
+
+
 def reasoning_of(message: dict[str, Any]) -> str:
     """The reasoning that a message of a request holds, under either name, without white space around it."""
     for name in ("reasoning_content", "reasoning"):

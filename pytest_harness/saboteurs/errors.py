@@ -86,9 +86,11 @@ def longer_after_overflow(evidence: Evidence) -> Evidence:
 
 
 @saboteur
-def sent_again_after_refusal(evidence: Evidence) -> Evidence:
-    """What was refused for good is tried again as if the error would pass."""
-    return failed_call(evidence, 0, status=404, message="The model `agent` does not exist.")
+def retried_permanent_error(evidence: Evidence) -> Evidence:
+    """What was refused for good is tried again and again as if the error would pass."""
+    for _ in range(3):
+        evidence = failed_call(evidence, 0, status=400, message="The field `store` is not supported.")
+    return evidence
 
 
 @saboteur

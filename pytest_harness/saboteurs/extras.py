@@ -25,6 +25,8 @@ NEUTRAL: Mapping[str, Any] = {
     "frequency_penalty": 0.0,
     "repetition_penalty": 1.0,
 }
+SAID: Json = {"id": "chatcmpl-tool-side", "type": "function", "function": {"name": "read", "arguments": '{"path": "a.txt"}'}}
+"""A tool call that a side call's model may make."""
 QUESTION: list[Json] = [{"role": "user", "content": "Name this conversation."}]
 
 
@@ -40,33 +42,38 @@ def side_call(
     edit: Callable[[Json], Any] = lambda _: None,
     constraints: tuple[str, ...] = (),
     delivered_logprobs: bool = False,
+    choices: int = 1,
+    streamed: bool = False,
     **fields: Any,
 ) -> Evidence:
     """The evidence with one more answered call. ``fields`` are more of its request; ``edit`` changes the reply, before it is delivered."""
     index = len(evidence.calls)
     chance = random.Random(f"{evidence.name} {index}")  # noqa: S311 - nothing secret is made of it
-    prompt_ids, ids = ([chance.randrange(4, 2000) for _ in range(length)] for length in (prompt, sampled))
-    logprobs = [-chance.random() - 0.001 for _ in ids]
-    message: Json = {"role": "assistant", "content": text, **({"tool_calls": calls} if calls else {})}
-    choice: Json = {"index": 0, "message": message, "logprobs": None, "finish_reason": finish, "stop_reason": None}
-    reply: Json = {"id": f"chatcmpl-side-{index}", "object": "chat.completion", "model": evidence.manifest.model, "choices": [choice]}
-    reply["usage"] = {"prompt_tokens": prompt, "completion_tokens": sampled, "total_tokens": prompt + sampled}
+    prompt_ids = [chance.randrange(4, 2000) for _ in range(prompt)]
+    told: list[Json] = []
+    samples: list[Sample] = []
+    for number in range(choices):
+        ids = tuple(chance.randrange(4, 2000) for _ in range(sampled))
+        samples.append(Sample(index=number, token_ids=ids, logprobs=tuple(-chance.random() - 0.001 for _ in ids), finish_reason=finish))
+        message: Json = {"role": "assistant", "content": text, **({"tool_calls": calls} if calls else {})}
+        told.append({"index": number, "message": message, "logprobs": None, "finish_reason": finish, "stop_reason": None})
+    reply: Json = {"id": f"chatcmpl-side-{index}", "object": "chat.completion", "model": evidence.manifest.model, "choices": told}
+    counted = sampled * choices
+    reply["usage"] = {"prompt_tokens": prompt, "completion_tokens": counted, "total_tokens": prompt + counted}
     edit(reply)
-    entries = [
-        {"token": f"token_id:{one}", "logprob": value, "bytes": [], "top_logprobs": [{"token": f"token_id:{one}", "logprob": value}]}
-        for one, value in zip(ids, logprobs, strict=True)
-    ]
     if delivered_logprobs:
-        choice["logprobs"] = {"content": entries}
-    captured = {**choice, "token_ids": ids, "logprobs": {"content": entries}}
-    replied = {**reply, "prompt_token_ids": prompt_ids, "choices": [captured, *reply["choices"][1:]]}
-    request = {"model": "side", "messages": messages or QUESTION, **fields}
-    call = _call(evidence, index, request, "complete", (_reply(replied), _reply(reply))).model_copy(
-        update={
-            "constraints": constraints,
-            "prompt_ids": tuple(prompt_ids),
-            "samples": (Sample(index=0, token_ids=tuple(ids), logprobs=tuple(logprobs), finish_reason=finish),),
-        }
+        for choice, sample in zip(told, samples, strict=True):
+            choice["logprobs"] = {"content": _entries(sample)}
+    captured = [
+        {**choice, "token_ids": list(sample.token_ids or ()), "logprobs": {"content": _entries(sample)}}
+        for choice, sample in zip(told, samples, strict=True)
+    ]
+    replied = {**reply, "prompt_token_ids": prompt_ids, "choices": captured}
+    options = {"stream": True, "stream_options": {"include_usage": True}} if streamed else {}
+    request = {"model": "side", "messages": messages or QUESTION, **options, **fields}
+    said = (_stream(replied), _stream(reply)) if streamed else (_reply(replied), _reply(reply))
+    call = _call(evidence, index, request, "complete", said).model_copy(
+        update={"constraints": constraints, "prompt_ids": tuple(prompt_ids), "samples": tuple(samples)}
     )
     return replace(evidence, calls=(*evidence.calls, call))
 
@@ -161,6 +168,30 @@ def _pinned(call: Call) -> Json:
     sent = json.loads(found(call.forwarded, "forwarded request").body)
     asked = json.loads(call.received.body)
     return {name: sent[name] for name in (*NEUTRAL, "temperature") if name in sent and sent[name] != asked.get(name)}
+
+
+def _entries(sample: Sample) -> list[Json]:
+    """The entries that tell the logprobs of a sample, each with itself as the only alternative."""
+    pairs = zip(sample.token_ids or (), sample.logprobs or (), strict=True)
+    named = [{"token": f"token_id:{token}", "logprob": logprob} for token, logprob in pairs]
+    return [{**entry, "bytes": [], "top_logprobs": [entry]} for entry in named]
+
+
+def _stream(reply: Json) -> Message:
+    """A whole reply as a stream: a chunk with all that each choice says, one with the finish reasons, and one with the usage."""
+    head = {"id": reply["id"], "object": "chat.completion.chunk", "model": reply["model"]}
+    first, last = [], []
+    for choice in reply["choices"]:
+        delta = dict(choice["message"])
+        if calls := delta.get("tool_calls"):
+            delta["tool_calls"] = [{"index": number, **call} for number, call in enumerate(calls)]
+        first.append({**choice, "delta": delta, "finish_reason": None})
+        del first[-1]["message"]
+        last.append({"index": choice["index"], "delta": {}, "logprobs": None, "finish_reason": choice["finish_reason"]})
+    ids = {"prompt_token_ids": reply["prompt_token_ids"]} if "prompt_token_ids" in reply else {}
+    chunks = [{**head, **ids, "choices": first}, {**head, "choices": last}, {**head, "choices": [], "usage": reply["usage"]}]
+    body = "".join(f"data: {json.dumps(chunk)}\n\n" for chunk in chunks) + "data: [DONE]\n\n"
+    return Message(headers={"content-type": "text/event-stream"}, body=body, status=200)
 
 
 def _reply(document: Json, *, status: int = 200, headers: Mapping[str, str] = JSON) -> Message:

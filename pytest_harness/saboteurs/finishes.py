@@ -43,7 +43,7 @@ def ignored_limit(evidence: Evidence) -> Evidence:
 
 
 @saboteur
-def cut_call_called_finished(evidence: Evidence) -> Evidence:
+def truncation_told_as_a_call(evidence: Evidence) -> Evidence:
     """A call that met the limit in the middle of its arguments is told as a whole one."""
     return side_call(evidence, calls=[_made('{"path": "a.t')], finish="tool_calls", sampled=9, max_tokens=9)
 

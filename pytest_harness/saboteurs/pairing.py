@@ -8,7 +8,7 @@ from typing import Any
 
 from pytest_harness.evidence.model import Evidence
 from pytest_harness.graph import build
-from pytest_harness.saboteurs.extras import plant, side_call
+from pytest_harness.saboteurs.extras import SAID, plant, side_call
 from pytest_harness.saboteurs.registry import NothingToSabotage, chosen, saboteur
 from pytest_harness.saboteurs.surgery import (
     Json,
@@ -213,6 +213,15 @@ def rewritten_words(evidence: Evidence) -> Evidence:
         next(message for message in messages if message["role"] == "assistant")["content"] = "The assistant looked around."
 
     return history(evidence, lambda messages: any(message["role"] == "assistant" for message in messages), rewrite, "turn in its history")
+
+
+@saboteur
+def streamed_call_without_id(evidence: Evidence) -> Evidence:
+    """A call has no id if it is streamed."""
+    if not evidence.manifest.seam.streams:
+        raise NothingToSabotage("the harness does not stream")
+    made = {name: value for name, value in SAID.items() if name != "id"}
+    return side_call(evidence, calls=[made], finish="tool_calls", streamed=True)
 
 
 def _a_tool(evidence: Evidence) -> str:

@@ -328,6 +328,12 @@ def impossible_alternatives(evidence: Evidence) -> Evidence:
     return last_call(asked, lambda call: resample(call, lambda ids, own: (ids, [{**own[0], "top_logprobs": top}, *own[1:]])))
 
 
+@saboteur
+def choice_without_tools(evidence: Evidence) -> Evidence:
+    """An offer of no tools is sent on with a choice among them."""
+    return side_call(evidence, tools=[], tool_choice="auto")
+
+
 def _several(evidence: Evidence) -> None:
     if len(evidence.calls) < 2:
         raise NothingToSabotage("the evidence has no second call")

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from pytest_harness.evidence.model import Evidence
+from pytest_harness.evidence.model import Call, Evidence
 from pytest_harness.saboteurs.extras import last_call, side_call, thinking
 from pytest_harness.saboteurs.registry import saboteur
-from pytest_harness.saboteurs.surgery import Json, edit_delivered
+from pytest_harness.saboteurs.surgery import Json, edit_delivered, edit_replied
 
 DETAILS = {"prompt_tokens_details": {"cached_tokens": 4}, "completion_tokens_details": {"reasoning_tokens": 2}}
 THOUGHT = "I had better look first."
@@ -44,6 +44,23 @@ def dropped_cached_tokens(evidence: Evidence) -> Evidence:
 def missing_choice(evidence: Evidence) -> Evidence:
     """Of two choices that were asked for, one came."""
     return side_call(evidence, n=2)
+
+
+@saboteur
+def shared_choice(evidence: Evidence) -> Evidence:
+    """Every choice carries the ids of the first."""
+    asked = side_call(evidence, n=2, choices=2, edit=lambda reply: reply["choices"][1]["message"].update(content="Another title."))
+
+    def share(parts: list[Json]) -> None:
+        one, other = parts[0]["choices"]
+        other.update(token_ids=one["token_ids"], logprobs=one["logprobs"])
+
+    def shared(call: Call) -> Call:
+        one, other = call.samples
+        same = other.model_copy(update={"token_ids": one.token_ids, "logprobs": one.logprobs})
+        return edit_replied(call, share).model_copy(update={"samples": (one, same)})
+
+    return last_call(asked, shared)
 
 
 @saboteur

@@ -98,6 +98,7 @@ def eventful(evidence: Evidence) -> Evidence:
     evidence = extras.side_call(evidence, response_format={"type": "json_object"}, constraints=("response_format",))
     evidence = extras.side_call(evidence, stop=["END"], edit=lambda reply: reply["choices"][0].update(stop_reason="END"))
     evidence = extras.side_call(evidence, finish="length", max_tokens=9)
+    evidence = extras.side_call(evidence, n=2, choices=2)
     evidence = extras.side_call(evidence, logprobs=True, top_logprobs=2, delivered_logprobs=True)
     evidence = extras.side_call(evidence, edit=lambda reply: reply.update(system_fingerprint="vllm-0.32.0", usage=DETAILED))
     again = [*extras.QUESTION, {"role": "assistant", "content": "A short title."}]

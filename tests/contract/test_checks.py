@@ -185,7 +185,9 @@ def test_a_retry_whose_first_reply_never_arrived_is_no_fault(healthy):
 def test_a_call_that_the_engine_refused_and_the_harness_repeated_is_no_fault(healthy):
     evidence = healthy.mini()
     renumbered = tuple(call.model_copy(update={"index": call.index + 1}) for call in evidence.calls)
-    error = evidence.calls[0].model_copy(update={"outcome": "upstream_error", "prompt_ids": None, "samples": (), "error": "500"})
+    error = evidence.calls[0].model_copy(
+        update={"outcome": "upstream_error", "prompt_ids": None, "samples": (), "error": "500", "delivered": None}
+    )
     assert failed(replace(evidence, calls=(error, *renumbered))) == set()
 
 
