@@ -86,7 +86,7 @@ def what_was_signed_comes_back(evidence: Evidence) -> Iterator[Fault]:
     for turn in _told(evidence):
         body = document(turn.call.received)
         kept = {signature for signature, _ in pairs.signed(body)}
-        for call in dict.fromkeys(pairs.call_names(body)):
+        for call in dict.fromkeys(filter(None, pairs.call_names(body))):
             if (signature := sealed.get(call)) is not None:
                 compared = True
                 if signature not in kept:

@@ -31,14 +31,13 @@ from pytest_harness.contract.dialects.neutral import (
     events,
     fields,
     is_document,
+    listed,
     objects,
+    place,
     text,
     usage,
 )
 from pytest_harness.evidence.model import Call, Message
-
-MALFORMED = ("MALFORMED_FUNCTION_CALL", "MAX_TOKENS")
-"""Finish reasons with which no call is given though the model began one."""
 
 _FIELDS = {
     "temperature": "temperature",
@@ -55,6 +54,8 @@ _MEANS = {
     "MAX_TOKENS": frozenset({"length"}),
     **dict.fromkeys(("SAFETY", "RECITATION", "BLOCKLIST", "PROHIBITED_CONTENT", "SPII"), frozenset({"content_filter"})),
 }
+_UNTOLD = {"MALFORMED_FUNCTION_CALL": _MEANS["STOP"] | {"content_filter"}, "MAX_TOKENS": _MEANS["MAX_TOKENS"]}
+"""The finish reasons with which no call is given though the model began one."""
 _MODES = {"ANY": "required", "NONE": "none"}
 
 
@@ -113,8 +114,8 @@ def asked(body: Json, path: str = "") -> Asked:
 
 def parts_of(parts: Any) -> list[Json]:
     """The parts of a content, their fields in camel case; a string is a part of text."""
-    listed = parts if isinstance(parts, list) else [parts]
-    return [{"text": part} if isinstance(part, str) else camel(part) for part in listed if isinstance(part, str | dict)]
+    several = parts if isinstance(parts, list) else [parts]
+    return [{"text": part} if isinstance(part, str) else camel(part) for part in several if isinstance(part, str | dict)]
 
 
 @dataclass(slots=True)
@@ -193,11 +194,11 @@ def _tool(declaration: Json) -> Tool:
 
 
 def _choose(calling: Json, request: Asked) -> None:
-    mode, allowed = text(calling.get("mode")).upper(), calling.get("allowedFunctionNames")
+    mode, allowed = text(calling.get("mode")).upper(), listed(calling.get("allowedFunctionNames"))
     if allowed:
-        request.optional_tools = frozenset(name for tool in request.tools for name in tool.names) - frozenset(map(text, allowed))
+        request.optional_tools = tuple(name for tool in request.tools for name in tool.names if name not in allowed)
     if request.tools and mode in _MODES:
-        if mode == "ANY" and allowed and len(allowed) == 1:
+        if mode == "ANY" and len(allowed) == 1:
             request.fields["tool_choice"] = {"type": "function", "function": {"name": allowed[0]}}
         else:
             request.fields["tool_choice"] = _MODES[mode]
@@ -212,8 +213,8 @@ def chunks(message: Message | None) -> list[Event]:
         body = document(message)
         return [] if message is None else [Event(None, body, message.body)]
     if message.body.lstrip().startswith("["):
-        listed = parse_json(message.body)
-        return [Event(None, part if isinstance(part, dict) else None, json.dumps(part)) for part in listed or ()]
+        parts = listed(parse_json(message.body))
+        return [Event(None, part if isinstance(part, dict) else None, json.dumps(part)) for part in parts]
     return list(events(message))
 
 
@@ -225,13 +226,13 @@ def given(message: Message | None) -> Given:
         reply.id = data.get("responseId") if reply.id is None else reply.id
         if isinstance(data.get("usageMetadata"), dict):
             reply.usage = _usage(data["usageMetadata"])
-        for place, candidate in enumerate(objects(data.get("candidates"))):
-            said = reply.choices.setdefault(candidate.get("index", place), Said())
+        for number, candidate in enumerate(objects(data.get("candidates"))):
+            said = reply.choices.setdefault(place(candidate.get("index"), number), Said())
             _hear(said, objects(fields(candidate.get("content")).get("parts")))
             if candidate.get("finishReason") is not None:
                 said.finish = candidate["finishReason"]
                 said.means = _MEANS.get(text(said.finish), frozenset())
-                said.untold = said.finish in MALFORMED
+                said.untold = _UNTOLD.get(text(said.finish), frozenset())
     return reply
 
 

@@ -9,11 +9,10 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterator
-from typing import Any
 
 from pytest_harness.contract.chat_wire import short
 from pytest_harness.contract.dialects.gemini import chunks
-from pytest_harness.contract.dialects.neutral import Json, fields, objects
+from pytest_harness.contract.dialects.neutral import Json, fields, objects, place
 from pytest_harness.evidence.model import Message
 
 Broken = tuple[str, str]
@@ -28,15 +27,15 @@ _ABOUT = frozenset({"thought", "thoughtSignature", "videoMetadata", "mediaResolu
 
 def broken_rules(message: Message | None) -> Iterator[Broken]:
     """Where a reply breaks the grammar."""
-    finished: Counter[Any] = Counter()
+    finished: Counter[int] = Counter()
     ids = set()
     for chunk in chunks(message):
         if chunk.data is None:
             yield "a JSON object as the data of each event", short(chunk.text)
             continue
-        ids.add(chunk.data.get("responseId"))
-        for place, candidate in enumerate(objects(chunk.data.get("candidates"))):
-            index = candidate.get("index", place)
+        ids.add(repr(chunk.data.get("responseId")))
+        for number, candidate in enumerate(objects(chunk.data.get("candidates"))):
+            index = place(candidate.get("index"), number)
             parts = objects(fields(candidate.get("content")).get("parts"))
             if finished[index] and any(part.get("text") or "functionCall" in part for part in parts):
                 yield f"nothing of candidate {index} after its finish reason", short(repr(parts))
@@ -46,7 +45,7 @@ def broken_rules(message: Message | None) -> Iterator[Broken]:
         if times != 1:
             yield f"one finish reason for candidate {index}", str(times)
     if len(ids) > 1:
-        yield "the same responseId throughout", ", ".join(sorted(map(str, ids)))
+        yield "the same responseId throughout", ", ".join(sorted(ids))
 
 
 def _content(content: Json, parts: list[Json]) -> Iterator[Broken]:

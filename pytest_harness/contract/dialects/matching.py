@@ -8,6 +8,7 @@ the harness's side is given as it is, and the check finds the difference. Nothin
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -202,7 +203,7 @@ def _entry(message: Json) -> Entry:
 def _message(entry: Entry) -> Json:
     """The entry as a chat message."""
     parts = [_written(part) for part in entry.parts]
-    only_text = all(part["type"] == "text" for part in parts)
+    only_text = all(part.get("type") == "text" for part in parts)
     message: Json = {"role": entry.role, "content": "".join(part["text"] for part in parts) if only_text else parts}
     if entry.role == "tool":
         message["tool_call_id"] = entry.answers
@@ -230,13 +231,17 @@ def _written(part: Part) -> Json:
 def _tools(asked: Asked, theirs: list[Json]) -> list[Json]:
     """The tools; the engine's own where it was offered these, in this order, less those that need not be."""
     names = [fields(tool.get("function")).get("name") for tool in theirs]
-    wanted = [tool for tool in asked.tools if not asked.optional_tools & {*tool.names} or {*tool.names} & {*names}]
+    wanted = [tool for tool in asked.tools if any(name in names for name in tool.names) or not _optional(tool, asked)]
     same = [_same_tool(tool, other) for tool, other in zip(wanted, theirs, strict=False)]
     mine = [
         {"type": "function", "function": {"name": tool.names[0], "description": tool.description, "parameters": tool.schema}}
         for tool in wanted
     ]
     return [other if fits else own for own, other, fits in zip(mine, theirs, same, strict=False)] + mine[len(same) :]
+
+
+def _optional(tool: Tool, asked: Asked) -> bool:
+    return any(name in asked.optional_tools for name in tool.names)
 
 
 def _same_tool(tool: Tool, other: Json) -> bool:
@@ -286,11 +291,10 @@ def _choice(said: Said, engine: Choice) -> Choice:
     for place, (made, call) in enumerate(zip(said.calls, engine.calls, strict=False)):
         if call.name in made.names and same_arguments(made, call.arguments):
             calls[place] = ToolCall(made.id, call.name, call.arguments)
-    finish = engine.finish_reason if engine.finish_reason in said.means else said.finish
-    if said.untold and not calls and any(not isinstance(parse_json(call.arguments or "{}"), dict) for call in engine.calls):
-        calls, finish = engine.calls, engine.finish_reason
-    elif said.untold:
-        finish = said.finish
+    means = said.means
+    if said.untold and not calls and any(not call.name or not is_object(call.arguments) for call in engine.calls):
+        calls, means = engine.calls, said.untold
+    finish = engine.finish_reason if engine.finish_reason in means else said.finish
     return Choice(text=said.text, reasoning=reasoning, by_index=dict(enumerate(calls)), finish_reason=finish)
 
 
@@ -328,5 +332,22 @@ def same_value(one: Any, other: Any) -> bool:
     if isinstance(one, bool) or isinstance(other, bool):
         return one is other
     if isinstance(one, int | float) and isinstance(other, int | float):
-        return one == other
+        return _double(one) == _double(other)
     return type(one) is type(other) and bool(one == other)
+
+
+def is_object(arguments: str) -> bool:
+    """Whether arguments are one JSON object that every reader takes: with no number beyond doubles, and no half of a character."""
+    try:
+        value = json.loads(arguments if arguments.strip() else "{}", parse_constant=float)
+        json.dumps(value, ensure_ascii=False, allow_nan=False).encode()
+    except (ValueError, RecursionError):
+        return False
+    return isinstance(value, dict)
+
+
+def _double(number: float) -> float:
+    try:
+        return float(number)
+    except OverflowError:
+        return math.inf if number > 0 else -math.inf

@@ -27,6 +27,7 @@ from pytest_harness.contract.dialects.neutral import (
     is_document,
     noted,
     objects,
+    place,
     text,
     usage,
 )
@@ -71,7 +72,7 @@ def asked(body: Json, notes: tuple[str, ...] = ()) -> Asked:
     system = _content(body.get("system"))
     if billed:
         system = [part for part in system if not (isinstance(part, str) and part.startswith(BILLING_LINE))]
-    if system:
+    if any(part != "" for part in system):
         request.entries.append(Entry("system", system))
     turns = objects(body.get("messages"))
     for position, turn in enumerate(turns):
@@ -168,7 +169,7 @@ def _choose(choice: Json, request: Asked) -> None:
     if kind == "tool":
         request.fields["tool_choice"] = {"type": "function", "function": {"name": choice.get("name")}}
     elif kind is not None:
-        request.fields["tool_choice"] = _CHOICES.get(kind, kind)
+        request.fields["tool_choice"] = _CHOICES.get(text(kind), kind)
     if choice.get("disable_parallel_tool_use") is True:
         request.fields["parallel_tool_calls"] = False
 
@@ -210,10 +211,10 @@ def blocks(message: Message | None) -> list[Json]:
     """The content blocks of a reply, put together if they were streamed; the input of a call then is the text ``partial_json``."""
     if is_document(message):
         return objects((document(message) or {}).get("content"))
-    found: dict[object, Json] = {}
+    found: dict[int, Json] = {}
     for event in events(message):
         data = event.data or {}
-        index = data.get("index")
+        index = place(data.get("index"), -1)
         if event.kind == "content_block_start":
             found[index] = {**fields(data.get("content_block"))}
         elif event.kind == "content_block_delta" and index in found:

@@ -77,7 +77,7 @@ class Asked:
 
     entries: list[Entry] = field(default_factory=list)
     tools: list[Tool] = field(default_factory=list)
-    optional_tools: frozenset[Any] = frozenset()
+    optional_tools: tuple[Any, ...] = ()
     """Names of tools that need not be offered, as the request allows no call of them."""
     streamed: bool = False
     fields: Json = field(default_factory=dict)
@@ -102,8 +102,8 @@ class Said:
     """In the dialect's word."""
     means: frozenset[str] = frozenset()
     """The finish reasons of an engine of which the word may come."""
-    untold: bool = False
-    """The finish reason says that the engine's calls were no calls, and so none is there."""
+    untold: frozenset[str] = frozenset()
+    """Of which it may come where calls of the engine were left out because the dialect cannot say them; empty where none may be."""
     hides_reasoning: bool = False
 
 
@@ -158,9 +158,19 @@ def fields(value: Any) -> Json:
     return value if isinstance(value, dict) else {}
 
 
+def listed(value: Any) -> list[Any]:
+    """The list, empty if it is none."""
+    return value if isinstance(value, list) else []
+
+
 def objects(value: Any) -> list[Json]:
     """The objects of a list, none if it is none."""
-    return [entry for entry in value if isinstance(entry, dict)] if isinstance(value, list) else []
+    return [entry for entry in listed(value) if isinstance(entry, dict)]
+
+
+def place(value: Any, otherwise: int) -> int:
+    """The index, another one if it is none."""
+    return value if isinstance(value, int) else otherwise
 
 
 def count(value: Any) -> int | None:

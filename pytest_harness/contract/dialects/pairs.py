@@ -6,14 +6,14 @@ Each function reads one request's body and tells where it breaks a rule: the pla
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from itertools import groupby
 from typing import Any
 
 from pytest_harness.contract.chat_wire import short
 from pytest_harness.contract.dialects.gemini import camel, parts_of
 from pytest_harness.contract.dialects.gemini_events import LEGAL_NAME
-from pytest_harness.contract.dialects.neutral import Json, fields, objects, text
+from pytest_harness.contract.dialects.neutral import Json, fields, listed, objects, text
 from pytest_harness.contract.dialects.responses import CALLS
 
 Misplaced = tuple[str, str, str]
@@ -39,14 +39,14 @@ def messages_results(body: Json) -> Iterator[Misplaced]:
 
 def responses_items(body: Json) -> Iterator[Misplaced]:
     """Responses: an output is of its call's kind and comes after it; a reasoning item is followed by an item of its turn."""
-    calls: dict[Any, str] = {}
+    calls: dict[str, str] = {}
     items = objects(body.get("input"))
     for position, item in enumerate(items):
         kind, where = text(item.get("type")), f"input[{position}]"
         if kind in CALLS:
-            calls[item.get("call_id")] = kind
+            calls[json.dumps(item.get("call_id"))] = kind
         elif kind.removesuffix("_output") in CALLS:
-            made = calls.get(item.get("call_id"))
+            made = calls.get(json.dumps(item.get("call_id")))
             if kind != f"{made}_output":
                 yield where, f"{made}_output for {item.get('call_id')}" if made else "an output after its call", kind
         elif kind == "reasoning":
@@ -85,38 +85,36 @@ def _holds(part: Json, *, model: bool) -> bool:
 # --- what was signed ----------------------------------------------------------------------------------------------------------------------
 
 
-Signed = tuple[str, tuple[Any, ...]]
+Signed = tuple[str, tuple[str, ...]]
 """A signature, and what it stands on."""
 
 
 def signed(value: Any) -> Iterator[Signed]:
     """Every signature in a body or in an event; what it stands on is a call's id and name, a thought, or the id of an item."""
-    if isinstance(value, list):
-        for entry in value:
-            yield from signed(entry)
-    elif isinstance(value, dict):
-        if signature := text(value.get("thoughtSignature")) or text(value.get("thought_signature")):
-            call = fields(value.get("functionCall"))
-            yield signature, ("call", call["id"], call.get("name")) if call.get("id") else ("part",)
-        elif value.get("type") == "thinking" and text(value.get("signature")):
-            yield value["signature"], ("thinking", value.get("thinking"))
-        elif value.get("type") == "reasoning" and text(value.get("encrypted_content")):
-            yield value["encrypted_content"], ("reasoning", value.get("id"))
-        for entry in value.values():
-            yield from signed(entry)
+    for entry in _within(value):
+        call = fields(entry.get("functionCall"))
+        if signature := text(entry.get("thoughtSignature")) or text(entry.get("thought_signature")):
+            yield signature, ("call", text(call.get("id")), text(call.get("name"))) if call.get("id") else ("part",)
+        elif entry.get("type") == "thinking" and text(entry.get("signature")):
+            yield entry["signature"], ("thinking", text(entry.get("thinking")))
+        elif entry.get("type") == "reasoning" and text(entry.get("encrypted_content")):
+            yield entry["encrypted_content"], ("reasoning", text(entry.get("id")))
 
 
-def call_names(value: Any) -> Iterator[Any]:
+def call_names(value: Any) -> Iterator[str]:
     """The ids of all calls of the model in a body or an event, in any dialect."""
-    if isinstance(value, list):
-        for entry in value:
-            yield from call_names(entry)
-    elif isinstance(value, dict):
-        if text(value.get("type")) in CALLS:
-            yield value.get("call_id")
-        elif value.get("type") == "tool_use":
-            yield value.get("id")
-        elif isinstance(value.get("functionCall"), Mapping):
-            yield value["functionCall"].get("id")
-        for entry in value.values():
-            yield from call_names(entry)
+    for entry in _within(value):
+        if text(entry.get("type")) in CALLS:
+            yield text(entry.get("call_id"))
+        elif entry.get("type") == "tool_use":
+            yield text(entry.get("id"))
+        elif "functionCall" in entry:
+            yield text(fields(entry["functionCall"]).get("id"))
+
+
+def _within(value: Any) -> Iterator[Json]:
+    """Every object in a JSON value, however deep."""
+    if isinstance(value, dict):
+        yield value
+    for entry in value.values() if isinstance(value, dict) else listed(value):
+        yield from _within(entry)

@@ -22,6 +22,7 @@ from pytest_harness.contract.dialects.neutral import (
     events,
     fields,
     is_document,
+    listed,
     noted,
     objects,
     text,
@@ -84,7 +85,7 @@ def asked(body: Json, notes: tuple[str, ...] = ()) -> Asked:
     if fields(fields(body.get("text")).get("format")).get("type") not in (None, "text"):
         request.demands.add("response_format")
     _choose(body.get("tool_choice"), request)
-    if _LOGPROBS in (body.get("include") or ()):
+    if _LOGPROBS in listed(body.get("include")):
         request.fields["logprobs"] = True
     if not request.tools:
         request.fields.pop("parallel_tool_calls", None)
@@ -94,7 +95,7 @@ def asked(body: Json, notes: tuple[str, ...] = ()) -> Asked:
 def _entries(items: list[Json]) -> list[Entry]:
     entries: list[Entry] = []
     for item in items:
-        kind, role = item.get("type") or "message", item.get("role")
+        kind, role = text(item.get("type")) or "message", item.get("role")
         if kind in RESULTS:
             entries.append(Entry("tool", _parts(item.get("output")), answers=item.get("call_id")))
         elif kind == "message" and role != "assistant":
@@ -171,8 +172,8 @@ def _choose(choice: Any, request: Asked) -> None:
     if isinstance(choice, str):
         request.fields["tool_choice"] = choice
     elif fields(choice).get("type") == "allowed_tools":
-        allowed = {tool.get("name") for tool in objects(choice.get("tools"))}
-        request.tools = [tool for tool in request.tools if allowed & {*tool.names}]
+        allowed = [tool.get("name") for tool in objects(choice.get("tools"))]
+        request.tools = [tool for tool in request.tools if any(name in allowed for name in tool.names)]
         if request.tools:
             request.fields["tool_choice"] = choice.get("mode", "auto")
     else:
@@ -200,17 +201,17 @@ def items(message: Message | None) -> list[Json]:
 
 
 def _reply(response: Json, output: list[Json]) -> Given:
-    said = Said(calls=[_made(item) for item in output if item.get("type") in CALLS])
+    said = Said(calls=[_made(item) for item in output if text(item.get("type")) in CALLS])
     for item in output:
         for part in objects(item.get("content")):
             if item.get("type") == "reasoning":
                 said.reasoning += text(part.get("text"))
             elif item.get("type") == "message":
-                said.text += text(part.get("text")) + text(part.get("refusal"))
+                said.text += text(part.get("text"))
     status, reason = response.get("status"), fields(response.get("incomplete_details")).get("reason")
     said.finish = status if reason is None else f"{status}: {reason}"
     if status == "completed":
-        said.means = frozenset({"tool_calls", "function_call", "stop"} if said.calls else {"stop"})
+        said.means = frozenset({"stop", "tool_calls", "function_call"})
     elif status == "incomplete":
         said.means = frozenset({"length"} if reason == "max_output_tokens" else {text(reason)})
     return Given(response.get("id"), {0: said}, _usage(response.get("usage")))

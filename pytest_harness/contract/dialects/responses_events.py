@@ -9,10 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any
 
 from pytest_harness.contract.chat_wire import identical, short
-from pytest_harness.contract.dialects.neutral import Event, Json, events, fields, objects, text
+from pytest_harness.contract.dialects.neutral import Event, Json, events, fields, objects, place, text
 from pytest_harness.contract.dialects.responses import CALLS, TERMINAL
 from pytest_harness.evidence.model import Message
 
@@ -35,7 +34,7 @@ def broken_rules(message: Message | None) -> Iterator[Broken]:
     """Where a stream breaks the grammar."""
     stream = list(events(message))
     yield from _frame(stream)
-    items: dict[Any, _Item] = {}
+    items: dict[int, _Item] = {}
     for event in stream:
         yield from _hear(items, event)
     yield from _end(items, fields((stream[-1].data or {}).get("response")) if stream else {})
@@ -65,21 +64,23 @@ def _frame(stream: list[Event]) -> Iterator[Broken]:
 class _Item:
     added: Json
     done: Json | None = None
-    pieces: dict[tuple[str, Any], str] = field(default_factory=dict)
+    pieces: dict[tuple[str, int], str] = field(default_factory=dict)
     """What came in pieces, by kind and place within the item."""
+    whole: set[tuple[str, int]] = field(default_factory=set)
+    """What of it came whole behind its pieces."""
 
 
-def _hear(items: dict[Any, _Item], event: Event) -> Iterator[Broken]:
+def _hear(items: dict[int, _Item], event: Event) -> Iterator[Broken]:
     data = event.data or {}
-    index = data.get("output_index")
+    index = place(data.get("output_index"), -1)
     if event.kind == "response.output_item.added":
         if index != len(items):
-            yield f"output_index {len(items)} for the next item", repr(index)
+            yield f"output_index {len(items)} for the next item", repr(data.get("output_index"))
         items[index] = _Item(fields(data.get("item")))
-    elif index is not None:
+    elif "output_index" in data:
         item = items.get(index)
         if item is None or item.done is not None:
-            yield f"{event.kind} of an item that has begun and not ended", f"output_index {index!r}"
+            yield f"{event.kind} of an item that has begun and not ended", f"output_index {data['output_index']!r}"
         elif event.kind == "response.output_item.done":
             item.done = fields(data.get("item"))
             yield from _done(item, index)
@@ -91,16 +92,17 @@ def _hear(items: dict[Any, _Item], event: Event) -> Iterator[Broken]:
 
 def _piece(item: _Item, kind: str, data: Json) -> Iterator[Broken]:
     name, _, step = kind.rpartition(".")
-    place = name, data.get("content_index")
+    part = name, place(data.get("content_index"), -1)
     if name in _PIECES and step == "delta":
-        item.pieces[place] = item.pieces.get(place, "") + text(data.get("delta"))
+        item.pieces[part] = item.pieces.get(part, "") + text(data.get("delta"))
     elif name in _PIECES and step == "done":
-        came, whole = item.pieces.setdefault(place, ""), data.get(_PIECES[name])
+        item.whole.add(part)
+        came, whole = item.pieces.setdefault(part, ""), data.get(_PIECES[name])
         if came != whole:
             yield f"{short(repr(came))} in {kind}, as it came in pieces", short(repr(whole))
 
 
-def _done(item: _Item, index: Any) -> Iterator[Broken]:
+def _done(item: _Item, index: int) -> Iterator[Broken]:
     """An item when it is done is the one that was added, and says what came in pieces."""
     done = item.done or {}
     for name in ("id", *_LASTING):
@@ -109,12 +111,14 @@ def _done(item: _Item, index: Any) -> Iterator[Broken]:
     said = text(done.get(CALLS.get(text(done.get("type")), ""))) + "".join(
         text(part.get("text")) + text(part.get("refusal")) for part in objects(done.get("content"))
     )
+    for name, _ in item.pieces.keys() - item.whole:
+        yield f"{name}.done before item {index} is done", "none"
     came = "".join(item.pieces.values())
     if came != said:
         yield f"{short(repr(came))} in item {index} when it is done, as it came in pieces", short(repr(said))
 
 
-def _end(items: dict[Any, _Item], response: Json) -> Iterator[Broken]:
+def _end(items: dict[int, _Item], response: Json) -> Iterator[Broken]:
     open_items = [index for index, item in items.items() if item.done is None]
     if open_items:
         yield "every item done before the response is", f"items {open_items} are open"
