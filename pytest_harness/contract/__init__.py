@@ -15,6 +15,7 @@ from pytest_harness.contract import (
     streams,
     tokens,
     trajectory,
+    translation,
     usage,
 )
 from pytest_harness.contract.grading import Grade, State, grade, mean, reward
@@ -42,6 +43,7 @@ FAMILIES = (
     retries,
     pairing,
     streams,
+    translation,
     usage,
     finishes,
     errors,

@@ -5,6 +5,7 @@ difference is the fault.
 """
 
 from pytest_harness.saboteurs import (
+    dialects,
     errors,
     finishes,
     graphs,
@@ -28,6 +29,7 @@ MODULES = (
     retries,
     pairing,
     streams,
+    dialects,
     usage,
     finishes,
     errors,
