@@ -200,16 +200,16 @@ class _Reader:
             role: Role = "subagent" if document.role == "subagent" else "continuation"
             self._file(document, continuation, document.at("continued_trajectory_ref"), role)
 
-    def _references(self, document: Document, children: list[Document]) -> set[Any]:
+    def _references(self, document: Document, children: list[Document]) -> list[Any]:
         """Follow the references of all steps; returns the ids that they name."""
-        ids = {child.raw.get("trajectory_id") for child in children}
-        named = set()
+        ids = [child.raw.get("trajectory_id") for child in children]
+        named = []
         for step in document.steps:
             for number, result in enumerate(step.results):
                 for position, reference in enumerate(_objects(result.get("subagent_trajectory_ref"))):
                     where = step.at(f"observation.results[{number}].subagent_trajectory_ref[{position}]")
                     name, file = reference.get("trajectory_id"), reference.get("trajectory_path")
-                    named.add(name)
+                    named.append(name)
                     if isinstance(file, str) and name not in ids:
                         self._file(document, file, f"{where}.trajectory_path", "subagent")
                     elif name not in ids:
@@ -232,8 +232,10 @@ class _Reader:
         raw = _document(self.files.get(path or ""))
         if path is None or raw is None:
             self.dangling.append(Problem(where, "a file with a trajectory", f"{reference}, which is {'none' if path else 'not there'}"))
-        elif path == document.path or any(known.path == path and known.role == role != "subagent" for known in self.documents):
-            self.dangling.append(Problem(where, "another file", f"{reference}, which is itself a part of what it continues"))
+        elif path in (document.path, self.documents[0].path) or (
+            role == "continuation" and any(known.path == path for known in self.documents)
+        ):
+            self.dangling.append(Problem(where, "another file", f"{reference}, which is itself a part of what refers to it"))
         elif all(known.path != path for known in self.documents):
             self._add(Document(path, "", raw, role))
 

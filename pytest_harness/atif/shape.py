@@ -13,8 +13,8 @@ from typing import Any
 from pytest_harness.atif.document import VERSIONS, Document, Problem, Step
 
 AGENT_ONLY = ("model_name", "reasoning_effort", "reasoning_content", "tool_calls", "metrics")
-IMAGES = frozenset({"image/jpeg", "image/png", "image/gif", "image/webp"})
-SOUNDS = frozenset(f"audio/{kind}" for kind in ("wav", "mpeg", "mp4", "aac", "ogg", "flac", "webm", "aiff"))
+IMAGES = ("image/jpeg", "image/png", "image/gif", "image/webp")
+SOUNDS = tuple(f"audio/{kind}" for kind in ("wav", "mpeg", "mp4", "aac", "ogg", "flac", "webm", "aiff"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,7 +172,7 @@ def _step(step: Step) -> Iterator[Problem]:
     if isinstance(timestamp, str) and not is_time(timestamp):
         yield Problem(step.at("timestamp"), "an ISO 8601 time", timestamp)
     for number, result in enumerate(step.results):
-        for position, reference in enumerate(result.get("subagent_trajectory_ref") or ()):
+        for position, reference in enumerate(_list(result.get("subagent_trajectory_ref"))):
             named = isinstance(reference, dict) and (reference.get("trajectory_id") or reference.get("trajectory_path"))
             if isinstance(reference, dict) and not named:
                 where = step.at(f"observation.results[{number}].subagent_trajectory_ref[{position}]")
@@ -242,6 +242,10 @@ def _walk(kind: str, value: dict[str, Any], place: str) -> Iterator[tuple[str, s
 
 def _called(kind: str) -> str:
     return {"text or number": "text or a number", "content": "text or a list of parts"}.get(kind, "text" if kind == "text" else f"a {kind}")
+
+
+def _list(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else []
 
 
 def _seen(value: Any) -> str:

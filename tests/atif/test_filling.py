@@ -122,10 +122,16 @@ def test_a_log_whose_steps_only_their_order_tells_apart_is_refused(healthy):
 def test_a_call_that_no_step_tells_is_refused(healthy):
     def forget(steps):
         steps[2] = {"step_id": 3, "source": "system", "message": "Something happened."}
-        for step in steps:
-            step.pop("llm_call_count", None)
 
-    assert "call 1 is told by no step" in refusal(with_steps(healthy.pi(), forget))
+    assert "ATF-002 Logged calls are the calls on the wire does not hold" in refusal(with_steps(healthy.pi(), forget))
+
+
+def test_a_call_that_is_counted_and_not_told_is_refused(healthy):
+    def hide(steps):
+        steps[1]["llm_call_count"] = 2
+        steps[2] = {"step_id": 3, "source": "system", "message": "Something happened."}
+
+    assert "call 1 is told by no step" in refusal(with_steps(healthy.pi(), hide))
 
 
 def test_a_log_of_another_run_is_refused(healthy):

@@ -14,7 +14,7 @@ from pytest_harness.contract.model import Fault, NotExercised, check
 from pytest_harness.contract.trajectory.reading import there, trace_of
 from pytest_harness.evidence.model import Evidence
 
-SOURCES = frozenset({"system", "user", "agent"})
+SOURCES = ("system", "user", "agent")
 _TOKENS = ("prompt_tokens", "completion_tokens", "cached_tokens")
 _COUNTED = frozenset({*_TOKENS, *(f"total_{name}" for name in _TOKENS), "total_steps"})
 
@@ -165,7 +165,7 @@ def _possible(owner: Step | Document, prefix: str = "") -> Iterator[Fault]:
         if name in _COUNTED and count is not None and count < 0:
             yield Fault(None, "a count that is not negative", str(count), owner.at(f"{place}.{name}"))
     price = values.get(f"{prefix}cost_usd")
-    if isinstance(price, int | float) and not (math.isfinite(price) and price >= 0):
+    if isinstance(price, int | float) and not 0 <= price < math.inf:
         yield Fault(None, "a cost that is finite and not negative", str(price), owner.at(f"{place}.{prefix}cost_usd"))
     prompt, cached = whole(values.get(f"{prefix}prompt_tokens")), whole(values.get(f"{prefix}cached_tokens"))
     if prompt is not None and cached is not None and cached > prompt >= 0:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from typing import Any
 
 from pytest_harness.contract.model import Fault, NotExercised, check
 from pytest_harness.contract.trajectory.reading import calls_by_id, own_steps, there
@@ -18,13 +19,13 @@ def calls_and_results_are_paired(evidence: Evidence) -> Iterator[Fault]:
         raise NotExercised("no step of the trajectory has a tool call")
     last = {step.document: step.position for step in own_steps(evidence)}
     for step in steps:
-        answered = Counter(result.get("source_call_id") for result in step.results)
+        answered = Counter(_name(result.get("source_call_id")) for result in step.results)
         where = step.at("observation")
         if answered[None]:
             yield Fault(None, "results that name their call by source_call_id", f"{answered.pop(None)} that name none", where)
             continue
         for call in step.calls:
-            times = answered.pop(call.get("tool_call_id"), 0)
+            times = answered.pop(_name(call.get("tool_call_id")), 0)
             if times != 1 and not (step.position == last[step.document] and times == 0):
                 yield Fault(None, f"one result for {call.get('tool_call_id')}", str(times), where)
         for stray in (stray for stray, times in answered.items() if times):
@@ -50,3 +51,8 @@ def tool_calls_can_be_told_apart(evidence: Evidence) -> Iterator[Fault]:
                 expected = f"an id other than that of {first[name]}" if name else "an id that is not empty"
                 yield Fault(None, expected, name or "an empty one", f"{where}.tool_call_id")
             first.setdefault(name, where)
+
+
+def _name(value: Any) -> str | None:
+    """An id that is no text is no id, yet it must be told from others."""
+    return value if value is None or isinstance(value, str) else repr(value)
