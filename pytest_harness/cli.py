@@ -105,6 +105,7 @@ def rollout(
     scenario: Annotated[
         list[str] | None, typer.Option("--scenario", "--task", metavar="NAME", help="Only this scenario; repeatable. All by default.")
     ] = None,
+    engine: Annotated[str, typer.Option(metavar="NAME", help="What samples: scripted, or vllm, started for all.")] = "scripted",
     attempts: Annotated[int, typer.Option("-n", "--attempts", metavar="N", help="Episodes of each scenario.")] = 1,
     out: Annotated[Path, typer.Option(metavar="DIR", help="Where the collection is, or will be.")] = ROLLOUT_DIR,
     parallel: Annotated[int, typer.Option(metavar="P", help="Episodes at the same time.")] = 1,
@@ -118,13 +119,14 @@ def rollout(
     from pytest_harness.collect.command import Asked, collect_rollouts  # noqa: PLC0415
     from pytest_harness.collect.ledger import LEDGER  # noqa: PLC0415
 
-    asked = Asked(harness or (), scenario or (), attempts, parallel, tries, retry_dropped, seams or (), scenarios or ())
+    asked = Asked(harness or (), scenario or (), engine, attempts, parallel, tries, retry_dropped, seams or (), scenarios or ())
     console, interrupted = _console(), False
     try:
         collection = collect_rollouts(asked, out, console)
     except Interrupted as interrupt:
         collection, interrupted = interrupt.collection, True
-    console.print(f"{len(collection.episode_ids)} episodes: {collection.tally}", highlight=False)
+    count = len(collection.episode_ids)
+    console.print(f"{count} {'episode' if count == 1 else 'episodes'}: {collection.tally}", highlight=False)
     console.print(f"ledger: {out / LEDGER}", highlight=False, soft_wrap=True)
     raise SystemExit(INTERRUPTED if interrupted else 1 if collection.tally.counts["dropped"] else 0)
 

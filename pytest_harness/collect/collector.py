@@ -149,14 +149,25 @@ def collect(
     ``run`` is called from ``plan.workers`` threads, once at a time for one episode. ``on_disk`` says whether what a line tells of is there.
     """
     _check(plan)
+    with locked(folder):
+        return _Run(plan, run, Ledger(folder), on_disk, told).go()
+
+
+@contextmanager
+def locked(folder: Path) -> Iterator[None]:
+    """The folder, made and ours alone; may be entered again by the same process. Raises CollectError."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        with FileLock(folder / LOCK, timeout=0):
-            return _Run(plan, run, Ledger(folder), on_disk, told).go()
+        lock = FileLock(folder / LOCK, timeout=0, is_singleton=True)
+        lock.acquire()
     except Timeout:
         raise CollectError(f"another collection is running in {folder}; wait for its end or name another --out") from None
     except OSError as error:
         raise CollectError(f"{folder} cannot be written ({error.strerror}); name a folder of yours with --out") from None
+    try:
+        yield
+    finally:
+        lock.release()
 
 
 def _check(plan: Plan) -> None:

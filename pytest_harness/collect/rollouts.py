@@ -16,7 +16,8 @@ import threading
 from collections.abc import Iterable, Mapping
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 from multiprocessing.connection import wait
 from pathlib import Path
 from typing import Self
@@ -29,6 +30,7 @@ from pytest_harness.contract import grade, validity
 from pytest_harness.evidence import Evidence, Manifest, read_evidence
 from pytest_harness.evidence.store import MANIFEST
 from pytest_harness.provision import Installed
+from pytest_harness.rollouts.engines import SharedEngine
 from pytest_harness.rollouts.spec import RolloutSpec
 
 LOG = ".workers.log"
@@ -41,13 +43,16 @@ class Kind:
 
     spec: RolloutSpec
     installed: Installed
+    engine: SharedEngine | None = None
+    """The engine of all rollouts; None where each has one of its own."""
 
-    @property
+    @cached_property
     def task(self) -> Task:
-        """Named as the folder of its evidence; the digest changes with the seam, the harness, the script and the task's files."""
-        spec = self.spec
+        """Named as the folder of its evidence; the digest changes with what is named in docs/rollout.md."""
+        spec, engine = self.spec, self.engine
         facts = [spec.seam.facts.digest, self.installed.version, self.installed.digest, spec.scenario.facts.model_dump_json()]
-        facts += [json.dumps(spec.scenario.script), _digest_of_folder(spec.scenario.task)]
+        facts += [json.dumps(spec.scenario.script), _digest_of_folder(spec.scenario.task), str(spec.step_limit)]
+        facts += [] if engine is None else [json.dumps(sorted(engine.versions.items())), json.dumps(sorted(engine.digests.items()))]
         name = spec.evidence_dir(Path()).parent.as_posix()
         return Task(name, hashlib.sha256(json.dumps(facts).encode()).hexdigest())
 
@@ -73,9 +78,9 @@ class Rollouts:
     def __call__(self, episode: Episode) -> Result:
         """Run one. Raises what went wrong around it."""
         kind = self._kinds[episode.task.name]
-        spec = RolloutSpec(kind.spec.seam, kind.spec.sandbox, kind.spec.engine, kind.spec.scenario, episode.attempt)
+        spec = replace(kind.spec, attempt=episode.attempt)
         try:
-            return self._process().submit(_run, spec, kind.installed, self._out, self._run_id, self._requirements).result()
+            return self._process().submit(_run, spec, kind, self._out, self._run_id, self._requirements).result()
         except BrokenProcessPool:
             self._processes.pool = None
             raise RuntimeError(f"the process of the rollout died; {self._out / LOG} has its last words") from None
@@ -114,13 +119,13 @@ def _end_with(sentinel: int) -> None:
     os.kill(os.getpid(), signal.SIGKILL)  # the sandbox's keeper sees it and ends the sandbox
 
 
-def _run(spec: RolloutSpec, installed: Installed, out: Path, run_id: str, requirements: str) -> Result:
+def _run(spec: RolloutSpec, kind: Kind, out: Path, run_id: str, requirements: str) -> Result:
     """In the process: one rollout."""
     from pytest_harness.rollouts.rollout import run_rollout  # noqa: PLC0415 (Harbor takes a second to import)
 
     signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
-        folder = run_rollout(spec, installed, evidence_dir=out, run_id=run_id, requirements=requirements)
+        folder = run_rollout(spec, kind.installed, evidence_dir=out, run_id=run_id, requirements=requirements, shared=kind.engine)
         return result_of(read_evidence(folder))
     finally:
         signal.signal(signal.SIGINT, signal.SIG_IGN)

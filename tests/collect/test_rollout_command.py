@@ -16,6 +16,7 @@ from pytest_harness import cli
 from pytest_harness.collect import LEDGER, Episode, Ledger, Line
 from pytest_harness.collect.rollouts import Kind, Rollouts, result_of
 from pytest_harness.evidence import find_evidence, read_evidence, write_evidence
+from pytest_harness.rollouts.engines import SharedEngine
 from pytest_harness.rollouts.spec import RolloutSpec
 from pytest_harness.scenarios import ScenarioTable
 from pytest_harness.seams import SeamTable
@@ -76,6 +77,7 @@ def test_the_same_command_again_runs_only_what_is_gone(collected):
         ((), "no harness is named; name one with --harness=NAME"),
         (("--harness=tiny-agnt",), "did you mean tiny-agent"),
         (("--harness=tiny-agent", "--task=edit_fil"), "did you mean edit_file"),
+        (("--harness=tiny-agent", "--engine=gpu"), "--engine gpu is not known to this version; known: scripted, vllm"),
         (("--harness=tiny-agent", "-n", "0"), "-n 0: a number from 1 to 1000000 is needed"),
         (("--harness=tiny-agent", "--parallel", "-3"), "--parallel -3: a number from 1 to 256 is needed"),
         (("--harness=tiny-agent", "--tries", "0"), "--tries 0: a number from 1 to 100 is needed"),
@@ -102,11 +104,13 @@ def test_a_task_is_another_when_the_harness_the_script_or_a_file_is(tmp_path):
     (tmp_path / "instruction.md").write_text("do it")
     other_scenario = dataclasses.replace(one.spec, scenario=dataclasses.replace(one.spec.scenario, task=tmp_path))
     longer = dataclasses.replace(one.spec, scenario=dataclasses.replace(one.spec.scenario, steps=one.spec.scenario.steps[1:]))
+    limited = dataclasses.replace(one.spec, step_limit=3)
     others = [kind(SimpleNamespace(version="2", digest="d")), kind(SimpleNamespace(version="1", digest="e"))]
-    others += [Kind(spec, one.installed) for spec in (other_scenario, longer)]
+    others += [dataclasses.replace(one, engine=SharedEngine("u", "k", "m", "l", {"vllm": "1"}, {"model": digest})) for digest in "ab"]
+    others += [Kind(spec, one.installed) for spec in (other_scenario, longer, limited)]
     assert kind().task == one.task
     assert {other.task.name for other in others} == {one.task.name}
-    assert len({other.task.digest for other in [one, *others]}) == 5
+    assert len({other.task.digest for other in [one, *others]}) == 8
 
 
 class Deadly:
