@@ -4,10 +4,11 @@ In this order:
 
 1. **Headers** by which real harnesses mark subagents and side calls. A mark that every call bears says nothing.
 2. **Tools.** Where some calls offer tools, a call that offers none is a side call.
-3. **Roots.** Calls that share a root are one conversation. The agent's is the first of more than one turn, and where there is none the one
-   with the longest prompt. Another conversation is none of the agent's if it began while a turn of the agent was yet to be continued
-   and does not open just the same, or if it opens otherwise, with another system prompt and another first message of the user: it is a
-   side call if it has one turn and offers no tools, else a subagent's. What is left is the agent's, begun anew.
+3. **Roots.** Calls that share a root are one conversation. The agent's is the first of those that are offered the most tools; where nobody
+   offers any, the first of more than one turn, and where there is none the one with the longest prompt. Another conversation is none of
+   the agent's if it began while a turn of the agent was yet to be continued and does not open just the same, or if it opens otherwise,
+   with another system prompt and another first message of the user: it is a side call if it has one turn and offers no tools, else a
+   subagent's. What is left is the agent's, begun anew.
 4. **Summaries.** A conversation that is told the text of a turn just before it, and of no other, is the agent's, begun anew after a
    compaction; the turn that wrote the summary is a side call, unless it was continued.
 
@@ -65,9 +66,6 @@ class Label:
     why: str = ""
 
 
-ANEW = Label(why="begins anew")
-
-
 def label(nodes: Iterable[Node]) -> dict[int, Label]:
     """The label of each turn, by the index of its call."""
     nodes = sorted(nodes, key=lambda node: node.moment)
@@ -115,6 +113,11 @@ class _Conversation:
     def first(self) -> Node:
         return self.turns[0]
 
+    @property
+    def goes_on(self) -> bool:
+        """Whether any of its turns continues another."""
+        return any(turn.parent is not None for turn in self.turns)
+
     def waiting(self, other: _Conversation) -> tuple[Node, Node] | None:
         """The turn, with its continuation, that was yet to be continued when the other began."""
         nodes = {node.call.index: node for node in self.turns}
@@ -137,30 +140,44 @@ def _conversations(rest: list[Node], nodes: list[Node]) -> list[_Conversation]:
 
 
 def _by_root(conversations: list[_Conversation], summaries: Mapping[int, int]) -> dict[int, Label]:
-    longer = [one for one in conversations if len(one.turns) > 1]
-    main = longer[0] if longer else max(conversations, key=lambda one: one.first.prompt.length)
-    agents, found = [main], dict.fromkeys((node.call.index for node in main.turns), Label())
+    main = _main(conversations)
+    agents, found = [main], dict[int, Label]()
+    verdicts = {main.first.call.index: _anew(main, summaries)}
     for one in conversations:
-        if one is main:
-            continue
-        verdict = _compare(one, main, agents, summaries)
-        if verdict.role == "agent":
-            agents.append(one)
-        found |= {node.call.index: verdict if node.parent is None or verdict.role != "agent" else Label() for node in one.turns}
+        if one is not main:
+            verdict = verdicts[one.first.call.index] = _compare(one, main, agents, summaries)
+            if verdict.role == "agent":
+                agents.append(one)
+    verdicts[min(agents, key=lambda one: one.first.moment).first.call.index] = Label()
+    for one in conversations:
+        verdict = verdicts[one.first.call.index]
+        for node in one.turns:  # what continues a turn of the agent does not begin anew
+            found[node.call.index] = verdict if node.parent is None or verdict.role != "agent" else Label()
     return found
 
 
+def _main(conversations: list[_Conversation]) -> _Conversation:
+    """The agent's, in order of time; a subagent may go on for longer than the agent that waits for it, but is not offered more tools."""
+    most = max(len(one.first.request.tools) for one in conversations)
+    if most:
+        return next(one for one in conversations if len(one.first.request.tools) == most)
+    going_on = [one for one in conversations if one.goes_on]
+    return going_on[0] if going_on else max(conversations, key=lambda one: one.first.prompt.length)
+
+
 def _compare(one: _Conversation, main: _Conversation, agents: list[_Conversation], summaries: Mapping[int, int]) -> Label:
-    role: Role = "side" if len(one.turns) == 1 and not one.first.request.tools else "subagent"
+    role: Role = "subagent" if one.goes_on or one.first.request.tools else "side"
     for agent in agents if not _opens_the_same(one.first.request, main.first.request) else ():
         if (waited := agent.waiting(one)) is not None:
             return Label(role, "root", f"began while call {waited[0].call.index} was yet to be continued by call {waited[1].call.index}")
-    writer = summaries.get(one.first.call.index)
-    if writer is not None:
-        return Label(sign="summary", why=f"begins anew with the summary of call {writer}")
-    if _opens_otherwise(one.first.request, main.first.request):
+    if one.first.call.index not in summaries and _opens_otherwise(one.first.request, main.first.request):
         return Label(role, "root", f"another system prompt and another first message than call {main.first.call.index}")
-    return ANEW
+    return _anew(one, summaries)
+
+
+def _anew(one: _Conversation, summaries: Mapping[int, int]) -> Label:
+    writer = summaries.get(one.first.call.index)
+    return Label(why="begins anew") if writer is None else Label(sign="summary", why=f"begins anew with the summary of call {writer}")
 
 
 def _opens_the_same(one: Request, other: Request) -> bool:

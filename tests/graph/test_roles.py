@@ -34,7 +34,15 @@ def trained(*calls):
 
 def agent(made):
     """Two turns of the agent, received at 0 and at 100."""
-    return made(0, [1], [2], messages=[SYSTEM, TASK]), made(1, [1, 2, 3], [4], at=100.0, messages=[SYSTEM, TASK, DONE])
+    return agent_with(made, ["bash"])
+
+
+def agent_with(made, tools):
+    """The same, with these tools."""
+    return (
+        made(0, [1], [2], messages=[SYSTEM, TASK], tools=tools),
+        made(1, [1, 2, 3], [4], at=100.0, messages=[SYSTEM, TASK, DONE], tools=tools),
+    )
 
 
 @pytest.mark.parametrize(
@@ -77,11 +85,7 @@ def test_a_title_call_without_tools_beside_an_agent_with_tools_is_a_side_call_wh
 
 def test_a_title_call_is_a_side_call_where_nobody_has_tools(made):
     for at in (-1.0, 50.0, 500.0):
-        first, second = (
-            made(one.index, one.prompt_ids, one.samples[0].token_ids, tools=[], messages=messages, at=when)
-            for one, messages, when in zip(agent(made), ([SYSTEM, TASK], [SYSTEM, TASK, DONE]), (0.0, 100.0), strict=True)
-        )
-        calls = first, second, made(2, [7], [8], messages=TITLE, tools=[], at=at)
+        calls = *agent_with(made, []), made(2, [7], [8], messages=TITLE, tools=[], at=at)
         assert roles(*calls) == {0: "agent", 1: "agent", 2: "side"}
         assert signs(*calls)[2] == "root"
 
@@ -107,6 +111,26 @@ def test_a_subagent_after_which_the_agent_never_goes_on_is_told_by_how_it_opens(
     assert roles(*calls)[2] == "subagent"
     assert reasons(*calls)[2] == "another system prompt and another first message than call 0"
     assert trained(*calls) == {0, 1}
+
+
+def test_an_agent_that_ends_while_it_waits_for_a_long_subagent_is_still_the_agent(made):
+    calls = (
+        made(0, [1], [2], messages=[SYSTEM, TASK], tools=["bash", "task"]),
+        made(1, [7], [8], messages=ERRAND),
+        made(2, [7, 8, 6], [5], messages=[*ERRAND, DONE]),
+    )
+    assert roles(*calls) == {0: "agent", 1: "subagent", 2: "subagent"}
+
+
+def test_a_title_call_with_a_tool_of_its_own_does_not_become_the_agent_by_coming_first(made):
+    calls = made(2, [7], [8], messages=TITLE, tools=["title"], at=-1.0), *agent_with(made, ["bash", "edit"])
+    assert roles(*calls) == {0: "agent", 1: "agent", 2: "subagent"}
+
+
+def test_a_title_call_that_was_lost_and_retried_is_not_the_agents_where_nobody_has_tools(made):
+    title = [made(index, [7], [8 + index], messages=TITLE, tools=[], at=-10.0 + index) for index in (2, 3)]
+    title[0] = title[0].model_copy(update={"delivery": "unknown"})
+    assert roles(*agent_with(made, []), *title) == {0: "agent", 1: "agent", 2: "side", 3: "side"}
 
 
 def test_two_conversations_with_one_system_prompt_stay_apart(made):
@@ -141,6 +165,19 @@ def test_a_summary_told_under_another_system_prompt_is_still_the_agents(made):
     assert signs(*calls)[2] == "tools"
 
 
+def test_a_compaction_after_the_first_turn_is_one_though_the_rest_is_longer(made):
+    told = {"role": "user", "content": SUMMARY}
+    calls = (
+        made(0, [1], [2], messages=[SYSTEM, TASK]),
+        made(1, [7], [8], messages=TITLE, tools=[], text=SUMMARY),
+        made(2, [1, 9], [8], messages=[SYSTEM, told]),
+        made(3, [1, 9, 8], [7], messages=[SYSTEM, told, DONE]),
+    )
+    assert roles(*calls) == {0: "agent", 1: "side", 2: "agent", 3: "agent"}
+    assert reasons(*calls)[0] == ""
+    assert reasons(*calls)[2] == "begins anew with the summary of call 1"
+
+
 def test_a_history_written_out_in_words_is_no_summary(made):
     """Every earlier reply is told, so no single one was written to be."""
     said = [f"I have read file number {number} from its first to its last line." for number in range(3)]
@@ -160,7 +197,7 @@ def test_a_history_written_out_in_words_is_no_summary(made):
 def test_a_nonce_in_every_system_prompt_leaves_all_turns_the_agents(made):
     calls = [made(n, [n + 1], [9], messages=[{"role": "system", "content": f"nonce {n}"}, TASK, *[DONE] * n]) for n in range(5)]
     assert roles(*calls) == dict.fromkeys(range(5), "agent")
-    assert set(list(reasons(*calls).values())[1:]) <= {"begins anew", ""}
+    assert list(reasons(*calls).values()) == ["", *["begins anew"] * 4]
 
 
 def test_a_history_that_was_rewritten_once_and_back_is_the_agents(made):
