@@ -4,11 +4,22 @@ One module reads a dialect, another holds its events to the vendor's grammar. No
 the proxy hides in fields of its own (item ids, signatures) is looked into.
 """
 
-from pytest_harness.contract.chat_wire import READERS
-from pytest_harness.contract.dialects.gemini import Gemini
-from pytest_harness.contract.dialects.messages import Messages
-from pytest_harness.contract.dialects.responses import Responses
+from collections.abc import Callable, Iterator
 
-READERS |= {"responses": Responses(), "messages": Messages(), "gemini": Gemini()}
+from pytest_harness.contract.chat_wire import READERS, document
+from pytest_harness.contract.dialects import gemini, messages, responses
+from pytest_harness.contract.dialects.neutral import Asked, Json
+from pytest_harness.evidence.model import Call, Dialect
 
-__all__ = ["Gemini", "Messages", "Responses"]
+READERS |= {"responses": responses.Responses(), "messages": messages.Messages(), "gemini": gemini.Gemini()}
+
+_ASKED: dict[Dialect, Callable[[Json], Asked]] = {"responses": responses.asked, "messages": messages.asked, "gemini": gemini.asked}
+
+
+def own_results(call: Call) -> Iterator[tuple[str, str]]:
+    """The results in a request with the ids of their calls, in the harness's own words, to which a translation may have put a mark."""
+    read, body = _ASKED.get(call.dialect), document(call.received)
+    if read is not None and body is not None:
+        for entry in read(body).entries:
+            if entry.role == "tool" and isinstance(entry.answers, str):
+                yield entry.answers, "".join(part for part in entry.parts if isinstance(part, str))
