@@ -246,13 +246,19 @@ def _reply(body: str) -> Reply:
             reply.usage = part["usage"]
         if isinstance(part.get("prompt_token_ids"), list):
             reply.prompt_ids = part["prompt_token_ids"]
-        for choice in _dicts(part.get("choices")):
-            _add(reply.choices.setdefault(choice.get("index", 0), Choice()), choice)
+        for index, choice in choices_of(part):
+            _add(reply.choices.setdefault(index, Choice()), choice)
     return reply
 
 
 _known_objects = lru_cache(maxsize=256)(_objects)
 _known_reply = lru_cache(maxsize=256)(_reply)
+
+
+def choices_of(part: Mapping[str, Any]) -> list[tuple[int, dict[str, Any]]]:
+    """The choices in a reply or a chunk, each with its index; where that is no number, its place stands for it."""
+    numbered = enumerate(_dicts(part.get("choices")))
+    return [(choice["index"] if type(choice.get("index")) is int else place, choice) for place, choice in numbered]
 
 
 def call_objects(message: Mapping[str, Any]) -> list[ToolCall]:

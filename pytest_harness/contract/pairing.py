@@ -175,7 +175,7 @@ def a_result_says_what_its_command_printed(evidence: Evidence) -> Iterator[Fault
     for number, (commands, prints) in enumerate(zip(scenario.shell_commands, scenario.prints, strict=False)):
         made = [call for turn in (groups[number] if number < len(groups) else ()) for call in turn.harness.calls]
         for command, printed in zip(commands, prints, strict=False):
-            ids = {call.id for call in made if printed and command in argument_texts(call)}
+            ids = {_key(call.id) for call in made if printed and command in argument_texts(call)}
             for turn, position, text in _results_of(groups[number + 1 :], ids):
                 compared = True
                 if printed not in text:
@@ -193,7 +193,7 @@ def the_model_is_told_of_a_tool_that_is_not_there(evidence: Evidence) -> Iterato
         for exchange in _with_calls(evidence)
         if (offered := _offered(exchange.turn))
         for call in exchange.calls
-        if call.name not in offered and _key(call.id) in map(_key, exchange.results)
+        if _key(call.name) not in offered and _key(call.id) in map(_key, exchange.results)
     ]
     if not unknown:
         raise NotExercised("no history has an answered call of a tool that is not on offer")
@@ -283,8 +283,8 @@ def _results_of(groups: Iterable[tuple[Turn, ...]], ids: set[Any]) -> Iterator[t
         messages = turn.forwarded.get("messages")
         numbered = list(enumerate(messages if isinstance(messages, list) else []))
         for position, message in reversed(numbered):  # where an engine repeats its ids, the last one is meant
-            if isinstance(message, dict) and message.get("role") == "tool" and message.get("tool_call_id") in open_ids:
-                open_ids.discard(message["tool_call_id"])
+            if isinstance(message, dict) and message.get("role") == "tool" and _key(message.get("tool_call_id")) in open_ids:
+                open_ids.discard(_key(message.get("tool_call_id")))
                 yield turn, position, plain_text(message)
 
 
@@ -327,8 +327,8 @@ def _offered(turn: Turn) -> set[Any]:
     """The names of the tools on offer; empty where any of them has none, as a call may then mean it."""
     tools = turn.request.get("tools")
     functions = [tool.get("function") if isinstance(tool, dict) else None for tool in tools] if isinstance(tools, list) else []
-    names = {function.get("name") if isinstance(function, dict) else None for function in functions}
-    return set() if None in names else names
+    names = [function.get("name") if isinstance(function, dict) else None for function in functions]
+    return set() if None in names else set(map(_key, names))
 
 
 def _assistants(turn: Turn) -> int:

@@ -10,6 +10,7 @@ from pytest_harness.contract.chat_wire import (
     DONE,
     Choice,
     Turn,
+    choices_of,
     chunks,
     conversation,
     document,
@@ -67,7 +68,7 @@ def capture_leaves_no_trace(evidence: Evidence) -> Iterator[Fault]:
         unasked = [] if turn.request.get("return_token_ids") else ["prompt_token_ids", "token_ids"]
         unasked += [] if turn.request.get("logprobs") else ["logprobs"]
         if turn.call.dialect == "chat":
-            places = [place for part in _delivered(turn) for place in (part, *_choices(part))]
+            places = [place for part in _delivered(turn) for place in (part, *(choice for _, choice in choices_of(part)))]
             found = {name for place in places for name in unasked if place.get(name) is not None}
         else:
             found = traces(turn.call) & {*unasked}
@@ -84,8 +85,7 @@ def the_finish_reason_comes_last(evidence: Evidence) -> Iterator[Fault]:
         finished: defaultdict[Any, int] = defaultdict(int)
         late = set()
         for part in chunks(turn.call.delivered):
-            for choice in _choices(part):
-                index = choice.get("index", 0)
+            for index, choice in choices_of(part):
                 delta = choice.get("delta")
                 if finished[index] and isinstance(delta, dict) and (delta.get("content") or delta.get("tool_calls")):
                     late.add(index)
@@ -234,19 +234,14 @@ def _delivered(turn: Turn) -> Iterator[dict[str, Any]]:
         yield document(turn.call.delivered) or {}
 
 
-def _choices(part: dict[str, Any]) -> list[dict[str, Any]]:
-    choices = part.get("choices")
-    return [choice for choice in choices if isinstance(choice, dict)] if isinstance(choices, list) else []
-
-
 def _fragments(turn: Turn) -> Iterator[tuple[Any, dict[str, Any]]]:
     for part in chunks(turn.call.delivered):
-        for choice in _choices(part):
+        for index, choice in choices_of(part):
             delta = choice.get("delta")
             fragments = delta.get("tool_calls") if isinstance(delta, dict) else None
             for fragment in fragments if isinstance(fragments, list) else ():
                 if isinstance(fragment, dict):
-                    yield choice.get("index", 0), fragment
+                    yield index, fragment
 
 
 def _mode(streamed: bool) -> str:

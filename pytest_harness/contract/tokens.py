@@ -268,8 +268,10 @@ def _goes_on(earlier: Mapping[str, Any], later: Mapping[str, Any]) -> bool:
         return False
     if any(not isinstance(message, dict) or _reasons(message) for message in one):
         return False
-    added = {message.get("role") if isinstance(message, dict) else None for message in other[len(one) :]}
-    return added <= {"assistant", "tool"} and all(earlier.get(name) == later.get(name) for name in ("tools", *TEMPLATE))
+    added = [message.get("role") if isinstance(message, dict) else None for message in other[len(one) :]]
+    return all(role in ("assistant", "tool") for role in added) and all(
+        earlier.get(name) == later.get(name) for name in ("tools", *TEMPLATE)
+    )
 
 
 def _reasons(message: Mapping[str, Any]) -> bool:

@@ -90,8 +90,8 @@ def a_prompt_can_be_played_again_from_its_ids(evidence: Evidence) -> Iterator[Fa
         messages = turn.forwarded.get("messages")
         for position, message in enumerate(messages if isinstance(messages, list) else ()):
             parts = message.get("content") if isinstance(message, dict) else None
-            kinds = {part.get("type") for part in parts if isinstance(part, dict)} if isinstance(parts, list) else set()
-            if found := sorted(kind for kind in kinds if kind in UNREPLAYABLE):
+            kinds = [part.get("type") for part in parts if isinstance(part, dict)] if isinstance(parts, list) else []
+            if found := sorted({kind for kind in kinds if isinstance(kind, str)} & UNREPLAYABLE):
                 where = f"{line(turn.call)}, forwarded.body messages[{position}].content"
                 yield Fault(turn.call.index, "a prompt of text, which its ids hold whole", f"{' and '.join(found)} in it", where)
                 break

@@ -31,7 +31,7 @@ def made(arguments, name="chatcmpl-tool-0a1b2c3d4e5f60718293a4b5c6d7e8f9"):
 def test_a_named_tool_ends_in_stop_and_its_sampling_is_marked(healthy):
     choice = {"type": "function", "function": {"name": "bash"}}
     odd = side_call(healthy.mini(), calls=[made("{}")], text=None, tool_choice=choice, constraints=("tool_choice",))
-    assert failed(odd) == set()
+    assert result(odd, "FIN-004") == result(odd, "LGP-009") == "passed"
 
 
 def test_a_limit_that_the_engine_clamped_to_its_context_may_cut_early(healthy):
@@ -260,3 +260,26 @@ def test_a_body_that_is_no_json_is_no_traceback(healthy):
     broken = edit_body(evidence.calls[0].received, lambda body: body.clear()).model_copy(update={"body": "{"})
     odd = with_call(evidence, evidence.calls[0].model_copy(update={"received": broken}))
     assert not [judgement for judgement in judge(odd, CATALOGUE) if judgement.result == "error"]
+
+
+ODD = [None, True, -1, 1.5, "", [], {}, ["a"], {"a": 1}, [[]]]
+
+
+@settings(max_examples=60)
+@given(data=st.data())
+def test_a_value_of_any_kind_in_any_place_of_a_message_breaks_no_check(healthy, data):
+    evidence = healthy.eventful(healthy.mini())
+    call = data.draw(st.sampled_from([call for call in evidence.calls if call.replied is not None]))
+    name = data.draw(st.sampled_from(["received", "forwarded", "replied", "delivered"]))
+    body = json.loads(getattr(call, name).body)
+    place = body
+    while True:
+        key = data.draw(st.sampled_from(sorted(place)) if isinstance(place, dict) else st.integers(0, len(place) - 1))
+        if not isinstance(place[key], dict | list) or not place[key] or data.draw(st.booleans()):
+            break
+        place = place[key]
+    place[key] = data.draw(st.sampled_from(ODD))
+    message = getattr(call, name).model_copy(update={"body": json.dumps(body)})
+    odd = with_call(evidence, call.model_copy(update={name: message}))
+    broken = [f"{each.requirement.id}: {each.reason}" for each in judge(odd, CATALOGUE) if each.result == "error"]
+    assert broken == []

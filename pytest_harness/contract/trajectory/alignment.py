@@ -68,13 +68,14 @@ def align(evidence: Evidence) -> Alignment:
 
 def reply_ids(call: Call) -> frozenset[str]:
     """The ids that the reply itself has, on both sides of the proxy."""
-    found = set()
+    found: set[str] = set()
     for message in (call.replied, call.delivered):
         parts = chunks(message) if is_stream(message) else filter(None, [document(message)])
         for part in parts:
             inside = [part, part.get("response"), part.get("message")]
-            found |= {each.get(name) for each in inside if isinstance(each, dict) for name in ("id", "responseId")}
-    return frozenset(name for name in found if isinstance(name, str) and name)
+            named = [each.get(name) for each in inside if isinstance(each, dict) for name in ("id", "responseId")]
+            found |= {name for name in named if isinstance(name, str) and name}
+    return frozenset(found)
 
 
 def plain(text: str) -> str:
