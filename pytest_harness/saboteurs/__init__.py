@@ -11,6 +11,7 @@ from pytest_harness.saboteurs import (
     graphs,
     outcomes,
     pairing,
+    reported,
     retries,
     rewards,
     sides,
@@ -37,6 +38,7 @@ MODULES = (
     outcomes,
     rewards,
     surroundings,
+    reported,
 )
 """The modules whose import registers the saboteurs."""
 
