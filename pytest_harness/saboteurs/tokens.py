@@ -144,7 +144,13 @@ def rewritten_prompt(evidence: Evidence) -> Evidence:
 @saboteur
 def dropped_tool(evidence: Evidence) -> Evidence:
     """The proxy dropped a tool that it did not know."""
-    return _forward(evidence, lambda body: body["tools"].pop())
+
+    def drop(body: Json) -> None:
+        body["tools"].pop()
+        if not body["tools"]:
+            del body["tools"]
+
+    return _forward(evidence, drop)
 
 
 @saboteur
