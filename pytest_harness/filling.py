@@ -128,7 +128,8 @@ def _calls(evidence: Evidence) -> dict[str, Call]:
     silent = {turn.call.index for turn in explained(evidence)}
     if lost := [turn.call.index for turn in alignment.unlogged if turn.call.index not in silent]:
         raise FillError(f"{evidence.name}: call {lost[0]} is told by no step, so a filled trajectory would be without it")
-    return {pair.steps[0].at(): _call(evidence, pair) for pair in alignment.pairs}
+    asked = [pair for pair in alignment.pairs if pair.turns[0].call.outcome != "budget_stop"]  # a stop reply is nothing the model said
+    return {pair.steps[0].at(): _call(evidence, pair) for pair in asked}
 
 
 def _call(evidence: Evidence, pair: Pair) -> Call:

@@ -14,6 +14,7 @@ from pytest_harness.filling import NOTE, FillError, fill, fill_into
 from pytest_harness.requirements import load_catalogue
 from pytest_harness.resources import resource
 from pytest_harness.saboteurs import apply
+from pytest_harness.saboteurs.extras import stopped_call
 from pytest_harness.saboteurs.surgery import TRAJECTORY, edit_file, edit_request, with_call, with_file
 
 CATALOGUE = load_catalogue()
@@ -211,3 +212,18 @@ def test_the_command_says_what_it_could_not_fill_and_ends_with_1(tmp_path):
     done = subprocess.run([*command, "--report-dir", str(tmp_path / "report")], capture_output=True, text=True, check=False)
     assert "is evidence, which is never changed; name another folder" in done.stdout, done.stderr
     assert done.returncode == 1
+
+
+def test_a_stop_reply_in_the_log_is_left_without_ids(healthy):
+    def log(document):
+        step = {
+            "step_id": 5,
+            "source": "agent",
+            "message": "The budget is used up.",
+            "llm_call_count": 1,
+            "extra": {"response_id": "stop-3"},
+        }
+        document["steps"].append(step)
+
+    document = fill(edit_file(stopped_call(healthy.pi()), TRAJECTORY, log), CATALOGUE)["trajectory.json"]
+    assert ["metrics" in step for step in document["steps"]] == [False, True, True, True, False]

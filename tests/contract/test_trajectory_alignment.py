@@ -12,6 +12,7 @@ from pytest_harness.contract import judge_one
 from pytest_harness.contract.trajectory import align
 from pytest_harness.evidence import Accounting
 from pytest_harness.requirements import load_catalogue
+from pytest_harness.saboteurs.extras import stopped_call
 from pytest_harness.saboteurs.surgery import RESULT, TRAJECTORY, edit_file, edit_reply, with_call, with_file, with_manifest
 
 CATALOGUE = load_catalogue()
@@ -277,3 +278,17 @@ def test_every_count_of_every_step_is_compared(healthy, name):
 
         (finding,) = judge_one(with_agent_steps(healthy.pi(), more), CATALOGUE["ATF-005"]).findings
         assert (finding.call, finding.where) == (number, f"trial/agent/trajectory.json steps[{number + 1}].metrics.{name}")
+
+
+def test_a_stop_reply_that_a_step_names_is_that_reply_and_no_call_of_the_model(healthy):
+    evidence = stopped_call(healthy.pi())
+
+    def log(document, name="stop-3"):
+        step = {"step_id": 5, "source": "agent", "message": "The budget is used up.", "llm_call_count": 1, "extra": {"response_id": name}}
+        document["steps"].append(step)
+
+    logged = edit_file(evidence, TRAJECTORY, log)
+    assert [turn.call.outcome for turn in align(logged).aside] == ["budget_stop"]
+    names = ("ATF-002", "ATF-004", "ATF-005", "ATF-006", "ATF-021", "ATF-022")
+    assert {name: result(logged, name) for name in names} == dict.fromkeys(names, "passed")
+    assert result(edit_file(logged, TRAJECTORY, lambda document: log(document, "stop-4")), "ATF-002") == "failed"

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from pytest_harness.atif import Document, Step
-from pytest_harness.contract.chat_wire import Turn, asked, chunks, conversation, document, is_stream, turns
+from pytest_harness.contract.chat_wire import READERS, Reply, Turn, asked, chunks, conversation, document, is_stream, turns
 from pytest_harness.contract.memo import once_per_evidence
 from pytest_harness.contract.trajectory.reading import trace_of
 from pytest_harness.evidence.model import Call, Evidence
@@ -50,7 +50,7 @@ class Alignment:
     uncaptured: tuple[Step, ...]
     """Steps that stand for model calls, of which none was captured."""
     aside: tuple[Turn, ...]
-    """Calls other than the agent's turns (side calls, replies that were not waited for) that a step tells by name."""
+    """Calls other than the agent's turns (side calls, replies that were not waited for, the proxy's own stop replies) that a step names."""
 
     @property
     def ambiguous(self) -> tuple[Step, ...]:
@@ -73,8 +73,10 @@ def reply_ids(call: Call) -> frozenset[str]:
         parts = chunks(message) if is_stream(message) else filter(None, [document(message)])
         for part in parts:
             inside = [part, part.get("response"), part.get("message")]
-            named = [each.get(name) for each in inside if isinstance(each, dict) for name in ("id", "responseId")]
-            found |= {name for name in named if isinstance(name, str) and name}
+            named = {each.get(name) for each in inside if isinstance(each, dict) for name in ("id", "responseId")}
+            if texts := {name for name in named if isinstance(name, str) and name}:
+                found |= texts
+                break  # a stream names it in its first event, and there may be thousands
     return frozenset(found)
 
 
@@ -91,6 +93,7 @@ class _Aligner:
         complete = {turn.call.index for turn in turns(evidence)}
         self.others = [turn for turn in turns(evidence) if turn.call.index not in known]
         self.others += [turn for turn in asked(evidence) if turn.call.outcome == "complete" and turn.call.index not in complete]
+        self.others += [_stopped(call) for call in evidence.calls if call.outcome == "budget_stop" and call.delivery != "client_gone"]
         self.found: dict[int, tuple[tuple[Turn, ...], By]] = {}
         """By the place of the step in ``steps``."""
 
@@ -180,6 +183,12 @@ class _Aligner:
     def _free(self, among: list[Turn]) -> list[Turn]:
         taken = {turn.call.index for turns_of, _ in self.found.values() for turn in turns_of}
         return sorted((turn for turn in among if turn.call.index not in taken), key=lambda turn: turn.call.index)
+
+
+def _stopped(call: Call) -> Turn:
+    """A reply of the proxy itself: the engine was not asked."""
+    reader = READERS.get(call.dialect)
+    return Turn(call, {}, {}, engine=Reply(), harness=Reply() if reader is None else reader.reply(call))
 
 
 def _call_ids(step: Step) -> frozenset[str]:

@@ -9,7 +9,6 @@ from typing import Any
 from pytest_harness.atif import Step
 from pytest_harness.atif.document import text_of
 from pytest_harness.contract.chat_wire import ToolCall, Turn, asked, conversation, identical, parse_json, short
-from pytest_harness.contract.dialects import own_results
 from pytest_harness.contract.model import Fault, NotExercised, Unverifiable, check
 from pytest_harness.contract.trajectory.alignment import align, plain, reply_ids
 from pytest_harness.contract.trajectory.expected import explained
@@ -37,6 +36,7 @@ def logged_calls_are_the_calls_on_the_wire(evidence: Evidence) -> Iterator[Fault
     else:
         raise Unverifiable("no step of the trajectory says how many model calls it is, or names anything that would tell which")
     stops = sum(call.outcome == "budget_stop" and call.delivery != "client_gone" for call in evidence.calls)
+    stops -= sum(turn.call.outcome == "budget_stop" for turn in alignment.aside)
     least, most = len(turns) - len(explained(evidence)), len(turns) + len(alignment.aside) + stops
     if not least <= logged <= most:
         more = f", and up to {stops} stop replies" if stops else ""
@@ -70,9 +70,9 @@ def logged_replies_were_captured(evidence: Evidence) -> Iterator[Fault]:
     """Where a step names the id of its reply: each is one of the wire's, once, and in its order."""
     _turns(evidence)
     owners: dict[str, list[int]] = defaultdict(list)
-    for turn in asked(evidence):
-        for name in reply_ids(turn.call):
-            owners[name].append(turn.call.index)
+    for call in evidence.calls:
+        for name in reply_ids(call):
+            owners[name].append(call.index)
     steps = [(step, name) for step in own_steps(evidence) if isinstance(name := _extra(step, "response_id"), str) and name]
     if any(len(set(owners[name])) > 1 for _, name in steps if name in owners):
         raise Unverifiable("the engine gave several replies one id")
@@ -118,8 +118,6 @@ def logged_results_are_what_the_model_was_told(evidence: Evidence) -> Iterator[F
         for message in messages if isinstance(messages, list) else ():
             if isinstance(message, dict) and message.get("role") == "tool" and isinstance(message.get("tool_call_id"), str):
                 told[message["tool_call_id"]].append(text_of(message.get("content")))
-        for name, own in own_results(turn.call):
-            told[name].append(own)
     compared = False
     for step in own_steps(evidence):
         for number, (name, text) in enumerate(_results(step)):

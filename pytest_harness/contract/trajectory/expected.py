@@ -39,7 +39,7 @@ def possible_sums(evidence: Evidence, name: str) -> list[int]:
     Empty where ids are missing: a sum with an unknown part is unknown.
     """
     accounting, silent = evidence.manifest.seam.accounting, {turn.call.index for turn in explained(evidence)}
-    agent, aside = conversation(evidence), align(evidence).aside
+    agent, aside = conversation(evidence), [turn for turn in align(evidence).aside if turn.call.outcome == "complete"]
     told = [turn for turn in agent if turn.call.index not in silent]
     sums = [_sum(group, accounting, name) for group in (agent, told, [*told, *aside], turns(evidence))]
     return list(dict.fromkeys(total for total in sums if total is not None))
