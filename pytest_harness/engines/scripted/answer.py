@@ -4,24 +4,30 @@ from __future__ import annotations
 
 import hashlib
 import time
+from collections.abc import Iterable
 from dataclasses import dataclass
 
+from pytest_harness.engines.scripted.chance import draw
 from pytest_harness.engines.scripted.errors import RequestError, too_long
-from pytest_harness.engines.scripted.parser import Delta, deltas, message
+from pytest_harness.engines.scripted.parser import Delta, apart, deltas, message
 from pytest_harness.engines.scripted.request import ChatRequest
-from pytest_harness.engines.scripted.sampling import Sample, likelihoods, sample
+from pytest_harness.engines.scripted.sampling import Likelihood, Sample, likelihoods, sample
 from pytest_harness.engines.scripted.script import Script, ScriptMismatchError
-from pytest_harness.engines.scripted.tokenizer import CALL, END_OF_CALL, ChatTokenizer
+from pytest_harness.engines.scripted.tokenizer import CALL, END_OF_CALL, END_OF_THOUGHT, THOUGHT, ChatTokenizer
 from pytest_harness.engines.scripted.wire import Choice, Json, Reply, logprob_entry
 
 
 @dataclass(frozen=True)
 class Answerer:
-    """Answers requests with the turns of a script."""
+    """Answers requests with the turns of a script, or without one as chance has it."""
 
-    script: Script
+    script: Script | None
     tokenizer: ChatTokenizer
     max_model_len: int
+    processed: bool = True
+    """Whether logprobs are those of the request's temperature, as with vLLM's ``--logprobs-mode=processed_logprobs``."""
+    reasons: bool = False
+    """Whether what stands between ``<think>`` and ``</think>`` is told apart, as with vLLM's ``--reasoning-parser``."""
 
     def answer(self, request: ChatRequest, identity: str) -> Reply:
         """Sample the answer to a request; ``identity`` makes its ids differ from those of every other one.
@@ -34,34 +40,46 @@ class Answerer:
             raise too_long(self.max_model_len)
         if room == 0:
             raise RequestError("max_tokens must be at least 1, got 0.", param="max_tokens")
-        try:
-            turn = self.script.turn(request.messages, request.offered, request.tool_choice)
-        except ScriptMismatchError as error:
-            raise RequestError(str(error), param="tools") from None
-        sampled = sample(
-            self.tokenizer,
-            self.tokenizer.assistant_text(turn.text, turn.calls),
-            limit=room if request.max_tokens is None else min(room, request.max_tokens),
-            stop=request.stop,
-            include_stop=request.include_stop,
+        limit = room if request.max_tokens is None else min(room, request.max_tokens)
+        drawn = (
+            self._chances(request, prompt_ids, limit) if self.script is None else self._scripted(self.script, request, prompt_ids, limit)
         )
         digest = _digest(f"{identity}/{prompt_ids}")
-        logprobs = self._logprobs(request, prompt_ids, sampled)
         return Reply(
             id=f"chatcmpl-{digest}",
             created=int(time.time()),
             fingerprint=f"scripted-{self.tokenizer.digest[:8]}",
             request=request,
             prompt_ids=prompt_ids,
-            choices=tuple(self._choice(request, sampled, logprobs, index, digest) for index in range(request.n)),
+            choices=tuple(
+                self._choice(request, sampled, self._entries(request, sampled, found), index, digest)
+                for index, (sampled, found) in enumerate(drawn)
+            ),
         )
 
+    def _scripted(
+        self, script: Script, request: ChatRequest, prompt_ids: tuple[int, ...], limit: int
+    ) -> list[tuple[Sample, Iterable[Likelihood]]]:
+        try:
+            turn = script.turn(request.messages, request.offered, request.tool_choice)
+        except ScriptMismatchError as error:
+            raise RequestError(str(error), param="tools") from None
+        text = self.tokenizer.assistant_text(turn.text, turn.calls)
+        sampled = sample(self.tokenizer, text, limit=limit, stop=request.stop, include_stop=request.include_stop)
+        temperature = request.temperature if self.processed else 1.0
+        return [(sampled, likelihoods(prompt_ids, sampled.ids, temperature, self.tokenizer.size)) for _ in range(request.n)]
+
+    def _chances(self, request: ChatRequest, prompt_ids: tuple[int, ...], limit: int) -> list[tuple[Sample, Iterable[Likelihood]]]:
+        return [draw(self.tokenizer, prompt_ids, request, index, limit, processed=self.processed) for index in range(request.n)]
+
     def _choice(self, request: ChatRequest, sampled: Sample, logprobs: tuple[Json, ...] | None, index: int, digest: str) -> Choice:
-        parts = deltas(
-            sampled.ids,
-            sampled.pieces,
-            call_mark=self.tokenizer.ids[CALL],
-            end_mark=self.tokenizer.ids[END_OF_CALL],
+        known = self.tokenizer.ids
+        thought = apart(sampled.ids, sampled.pieces, begin_mark=known[THOUGHT], end_mark=known[END_OF_THOUGHT]) if self.reasons else []
+        parts = thought + deltas(
+            sampled.ids[len(thought) :],
+            sampled.pieces[len(thought) :],
+            call_mark=known[CALL],
+            end_mark=known[END_OF_CALL],
             tools=request.tools is not None and request.tool_choice != "none",
         )
         if not request.parallel_tool_calls:  # as in vLLM: the calls after the first are sampled, but not told
@@ -78,13 +96,12 @@ class Answerer:
             call_ids=tuple(f"chatcmpl-tool-{_digest(f'{digest}/{index}/{number}')}" for number in range(len(calls))),
         )
 
-    def _logprobs(self, request: ChatRequest, prompt_ids: tuple[int, ...], sampled: Sample) -> tuple[Json, ...] | None:
+    def _entries(self, request: ChatRequest, sampled: Sample, found: Iterable[Likelihood]) -> tuple[Json, ...] | None:
         if not request.logprobs:
             return None
-        positions = zip(sampled.ids, likelihoods(prompt_ids, sampled.ids, request.temperature, self.tokenizer.size), strict=True)
         return tuple(
             logprob_entry(self.tokenizer, token, likelihood, top=request.top_logprobs, as_ids=request.tokens_as_ids)
-            for token, likelihood in positions
+            for token, likelihood in zip(sampled.ids, found, strict=True)
         )
 
 

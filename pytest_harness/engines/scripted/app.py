@@ -6,6 +6,7 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import count
 from typing import Any
 
@@ -14,39 +15,48 @@ from pytest_harness.engines.scripted.answer import Answerer
 from pytest_harness.engines.scripted.asgi import disconnected, read_body, request_headers, send_body, send_json
 from pytest_harness.engines.scripted.errors import RequestError, malformed, unknown_model
 from pytest_harness.engines.scripted.faults import Fault, spoil_choice, spoil_document
-from pytest_harness.engines.scripted.request import read_chat, read_messages, read_tools
+from pytest_harness.engines.scripted.request import MAX_LOGPROBS, read_chat, read_messages, read_tools
 from pytest_harness.engines.scripted.script import Script
 from pytest_harness.engines.scripted.tokenizer import ChatTokenizer
 from pytest_harness.serving import Receive, Scope, Send
 
 VERSION = "0.32.0+scripted"
 """The vLLM whose wire format this imitates."""
+CHANCE_VERSION = "0.32.0+chance"
+"""The same without a script."""
 
 
 class ScriptedEngine:
-    """Answers chat completions with the turns of ``script``.
+    """Answers chat completions with the turns of ``script``; without one, as chance has it.
 
-    ``model`` is the served name; ``api_key`` is asked for if given. ``tokens_as_ids`` is vLLM's ``--return-tokens-as-token-ids``.
+    ``model`` is the served name; ``api_key`` is asked for if given. ``tokens_as_ids`` is vLLM's ``--return-tokens-as-token-ids``,
+    ``processed`` its ``--logprobs-mode=processed_logprobs``; ``max_logprobs``, ``auto_tools`` and ``reasons`` stand for its
+    ``--max-logprobs``, ``--enable-auto-tool-choice`` and ``--reasoning-parser``.
     ``faults`` may be changed while the engine runs. ``salt`` goes into response and tool-call ids, so that two engines share none.
     """
 
     def __init__(
         self,
-        script: Script,
+        script: Script | None,
         *,
         model: str = "scripted",
         max_model_len: int = 32768,
         api_key: str | None = None,
         faults: Iterable[Fault] = (),
         tokens_as_ids: bool = True,
+        processed: bool = True,
+        max_logprobs: int = MAX_LOGPROBS,
+        auto_tools: bool = True,
+        reasons: bool = False,
         salt: str = "",
     ) -> None:
         self.model = model
         self.faults = list(faults)
         self.tokenizer = ChatTokenizer.bundled()
-        self._answerer = Answerer(script, self.tokenizer, max_model_len)
+        self.version = CHANCE_VERSION if script is None else VERSION
+        self._answerer = Answerer(script, self.tokenizer, max_model_len, processed, reasons)
         self._api_key = api_key
-        self._tokens_as_ids = tokens_as_ids
+        self._read = partial(read_chat, model=model, tokens_as_ids=tokens_as_ids, max_logprobs=max_logprobs, auto_tools=auto_tools)
         self._salt = salt
         self._calls = count()
         self._started = int(time.time())
@@ -88,7 +98,7 @@ class ScriptedEngine:
         await send_body(send, 200, b"", {})
 
     async def _version(self, scope: Scope, receive: Receive, send: Send) -> None:  # noqa: ARG002
-        await send_json(send, 200, {"version": VERSION})
+        await send_json(send, 200, {"version": self.version})
 
     async def _tokenize(self, scope: Scope, receive: Receive, send: Send) -> None:
         body = await read_body(scope, receive)
@@ -132,7 +142,7 @@ class ScriptedEngine:
             if fault.kind == "html":
                 page = f"<html><head><title>{fault.status}</title></head><body><h1>{fault.message}</h1></body></html>\n"
                 return await send_body(send, fault.status, page.encode(), {"content-type": "text/html"})
-        request = read_chat(body, model=self.model, tokens_as_ids=self._tokens_as_ids)
+        request = self._read(body)
         reply = self._answerer.answer(request, f"{self._salt}/{number}")
         for fault in faults:
             reply = replace(reply, choices=tuple(spoil_choice(fault.kind, choice, fault.after) for choice in reply.choices))

@@ -17,12 +17,16 @@ _HEAD = re.compile(_NAME.pattern + ', "arguments": ')
 
 @dataclass(frozen=True)
 class Delta:
-    """What one token adds: ``content``, or to the call number ``call`` its name (once) and more of its arguments. All None: nothing."""
+    """What one token adds: ``content``, ``reasoning``, or to the call number ``call`` its name (once) and more of its arguments.
+
+    All None: nothing.
+    """
 
     content: str | None = None
     call: int | None = None
     name: str | None = None
     arguments: str | None = None
+    reasoning: str | None = None
 
 
 @dataclass(frozen=True)
@@ -38,6 +42,19 @@ def deltas(ids: Sequence[int], pieces: Sequence[str], *, call_mark: int, end_mar
     if not tools or call_mark not in ids or ids.count(call_mark) != ids.count(end_mark):
         return [Delta(content=piece) for piece in pieces]
     return list(_deltas(ids, pieces, call_mark, end_mark))
+
+
+def apart(ids: Sequence[int], pieces: Sequence[str], *, begin_mark: int, end_mark: int) -> list[Delta]:
+    """The deltas of reasoning at the beginning of a sample, its marks with it; none if it does not begin with the first mark.
+
+    The marks are the ids of ``<think>`` and ``</think>``; what was cut before the second is all reasoning.
+    """
+    if not ids or ids[0] != begin_mark:
+        return []
+    end = ids.index(end_mark) if end_mark in ids else len(ids) - 1
+    return [
+        Delta(reasoning=None if token in (begin_mark, end_mark) else piece) for token, piece in zip(ids[: end + 1], pieces, strict=False)
+    ]
 
 
 def message(parts: Sequence[Delta]) -> tuple[str | None, list[Call]]:

@@ -48,6 +48,9 @@ class ChatRequest:
     top_logprobs: int
     return_token_ids: bool
     tokens_as_ids: bool
+    seed: int | None = None
+    forced: str | None = None
+    """The first text that ``structured_outputs`` allows as a choice. A script takes no notice of it."""
 
     @property
     def offered(self) -> dict[str, tuple[str, ...] | None]:
@@ -70,8 +73,13 @@ def read_json(raw: bytes, content_type: str | None) -> dict[str, Any]:
     return body
 
 
-def read_chat(body: Mapping[str, Any], *, model: str, tokens_as_ids: bool) -> ChatRequest:
-    """Check a chat-completions body. Raises RequestError with vLLM's answer if it is refused."""
+def read_chat(
+    body: Mapping[str, Any], *, model: str, tokens_as_ids: bool, max_logprobs: int = MAX_LOGPROBS, auto_tools: bool = True
+) -> ChatRequest:
+    """Check a chat-completions body. Raises RequestError with vLLM's answer if it is refused.
+
+    The last three are vLLM's ``--return-tokens-as-token-ids``, ``--max-logprobs`` and ``--enable-auto-tool-choice``.
+    """
     asked = body.get("model")
     if asked is not None and not isinstance(asked, str):
         raise malformed("Input should be a valid string", "body.model")
@@ -79,10 +87,12 @@ def read_chat(body: Mapping[str, Any], *, model: str, tokens_as_ids: bool) -> Ch
     messages = read_messages(body, model)
     tools = read_tools(body)
     tool_choice, named = _tool_choice(body, tools)
+    if tools is not None and not auto_tools and tool_choice in (None, "auto"):
+        raise RequestError('"auto" tool choice requires --enable-auto-tool-choice and --tool-call-parser to be set')
     if asked and asked != model:
         raise unknown_model(asked, model)
     temperature = _sampling(body)
-    logprobs, top_logprobs = _logprobs(body)
+    logprobs, top_logprobs = _logprobs(body, max_logprobs)
     options = _stream_options(body)
     return ChatRequest(
         model=asked or model,
@@ -103,6 +113,8 @@ def read_chat(body: Mapping[str, Any], *, model: str, tokens_as_ids: bool) -> Ch
         top_logprobs=top_logprobs,
         return_token_ids=bool(body.get("return_token_ids")),
         tokens_as_ids=bool(_or(body.get("return_tokens_as_token_ids"), tokens_as_ids)),
+        seed=body.get("seed"),
+        forced=_forced(body),
     )
 
 
@@ -218,7 +230,7 @@ def _sampling(body: Mapping[str, Any]) -> float:
     return float(temperature)
 
 
-def _logprobs(body: Mapping[str, Any]) -> tuple[bool, int]:
+def _logprobs(body: Mapping[str, Any], most: int) -> tuple[bool, int]:
     top = body.get("top_logprobs")
     if top is None:
         return bool(body.get("logprobs")), 0
@@ -226,9 +238,15 @@ def _logprobs(body: Mapping[str, Any]) -> tuple[bool, int]:
         raise RequestError("`top_logprobs` must be a positive value.", param="top_logprobs")
     if top > 0 and not body.get("logprobs"):
         raise RequestError("when using `top_logprobs`, `logprobs` must be set to true.", param="top_logprobs")
-    if top > MAX_LOGPROBS:
-        raise RequestError(f"Requested sample logprobs of {top}, which is greater than max allowed: {MAX_LOGPROBS}", param="logprobs")
+    if top > most:
+        raise RequestError(f"Requested sample logprobs of {top}, which is greater than max allowed: {most}", param="logprobs")
     return bool(body.get("logprobs")), top
+
+
+def _forced(body: Mapping[str, Any]) -> str | None:
+    constraint = body.get("structured_outputs")
+    choice = constraint.get("choice") if isinstance(constraint, dict) else None
+    return choice[0] if isinstance(choice, list) and choice and isinstance(choice[0], str) else None
 
 
 def _stream_options(body: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -41,21 +41,13 @@ def sample(tokenizer: ChatTokenizer, text: str, *, limit: int, stop: Sequence[st
     """Sample ``text`` and the end of the turn, at most ``limit`` tokens, up to the first of the ``stop`` strings."""
     whole = [*tokenizer.encode(text), tokenizer.end_of_turn]
     ids = whole[:limit]
-    pieces = tokenizer.decode_pieces(ids)
-    seen = ""
-    for number, piece in enumerate(pieces, start=1):
-        seen += piece
-        for string in stop:
-            at = seen.find(string)
-            if at >= 0:
-                end = at + len(string) if include_stop else at
-                return Sample(tuple(ids[:number]), tuple(_cut(pieces[:number], end)), "stop", string)
-    return Sample(tuple(ids), tuple(pieces), "stop" if len(ids) == len(whole) else "length")
+    stopped = ended(tokenizer, ids, stop, include_stop=include_stop)
+    return stopped or Sample(tuple(ids), tuple(tokenizer.decode_pieces(ids)), "stop" if len(ids) == len(whole) else "length")
 
 
 def likelihoods(prompt_ids: Sequence[int], ids: Sequence[int], temperature: float, vocabulary: int) -> Iterator[Likelihood]:
     """The likelihoods at the position of each of ``ids``."""
-    context = hashlib.blake2b(b"".join(token.to_bytes(4) for token in prompt_ids))
+    context = context_of(prompt_ids)
     for token in ids:
         drawn = context.digest()
         candidates = {token: 0.0}
@@ -70,6 +62,25 @@ def likelihoods(prompt_ids: Sequence[int], ids: Sequence[int], temperature: floa
         top = tuple((candidate, logit - total) for candidate, logit in candidates.items())
         yield Likelihood(-total, top)
         context.update(token.to_bytes(4))
+
+
+def context_of(prompt_ids: Sequence[int]) -> hashlib.blake2b:
+    """What the made-up model knows of a prompt; each further id goes into it."""
+    return hashlib.blake2b(b"".join(token.to_bytes(4) for token in prompt_ids))
+
+
+def ended(tokenizer: ChatTokenizer, ids: Sequence[int], stop: Sequence[str] = (), *, include_stop: bool = False) -> Sample | None:
+    """The sample up to the first of the ``stop`` strings in it; None if there is none."""
+    pieces = tokenizer.decode_pieces(ids)
+    seen = ""
+    for number, piece in enumerate(pieces, start=1):
+        seen += piece
+        for string in stop:
+            at = seen.find(string)
+            if at >= 0:
+                end = at + len(string) if include_stop else at
+                return Sample(tuple(ids[:number]), tuple(_cut(pieces[:number], end)), "stop", string)
+    return None
 
 
 def _cut(pieces: Sequence[str], end: int) -> Iterator[str]:

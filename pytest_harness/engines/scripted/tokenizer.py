@@ -22,7 +22,8 @@ from pytest_harness.resources import resource
 END_OF_TURN = "<|im_end|>"
 SPECIALS = ("<|endoftext|>", "<|im_start|>", END_OF_TURN)
 CALL, END_OF_CALL = "<tool_call>", "</tool_call>"
-TAGS = (CALL, END_OF_CALL, "<tool_response>", "</tool_response>", "<think>", "</think>")
+THOUGHT, END_OF_THOUGHT = "<think>", "</think>"
+TAGS = (CALL, END_OF_CALL, "<tool_response>", "</tool_response>", THOUGHT, END_OF_THOUGHT)
 
 Messages = Sequence[Mapping[str, Any]]
 Tools = Sequence[Mapping[str, Any]]

@@ -101,7 +101,7 @@ def _whole_choice(reply: Reply, choice: Choice) -> Json:
         "annotations": None,
         "audio": None,
         "function_call": None,
-        "reasoning": None,
+        "reasoning": "".join(part.reasoning or "" for part in choice.deltas) or None,
     }
     if calls:
         told["tool_calls"] = [
@@ -160,6 +160,8 @@ def _part(reply: Reply, choice: Choice, position: int) -> Json:
 
 
 def _delta(choice: Choice, delta: Delta) -> Json:
+    if delta.reasoning is not None:
+        return {"reasoning": delta.reasoning}
     if delta.call is None:
         return {} if delta.content is None else {"content": delta.content}
     function = {key: value for key, value in (("name", delta.name), ("arguments", delta.arguments)) if value is not None}
