@@ -1,4 +1,7 @@
-"""``python -m pytest_harness.requirements`` prints the newest set as Markdown, with ``release VERSION`` it closes a set for good."""
+"""``python -m pytest_harness.requirements`` prints the newest set as Markdown.
+
+With ``left-out`` it prints what the catalogue leaves out, with ``release VERSION`` it closes a set for good.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +11,7 @@ from pytest_harness.requirements.catalogue import read_set
 from pytest_harness.requirements.model import RequirementsError
 from pytest_harness.requirements.page import to_markdown
 from pytest_harness.requirements.released import release
+from pytest_harness.requirements.sources import left_out, read_sources
 
 
 def main(arguments: list[str]) -> int:
@@ -16,10 +20,12 @@ def main(arguments: list[str]) -> int:
         match arguments:
             case []:
                 sys.stdout.write(to_markdown(read_set()))
+            case ["left-out"]:
+                sys.stdout.write(left_out(read_sources()))
             case ["release", version]:
                 release(version)
             case _:
-                sys.stderr.write("error: say nothing for the page of the newest set, or release VERSION to close a set\n")
+                sys.stderr.write("error: say nothing for the page of the newest set, left-out, or release VERSION to close a set\n")
                 return 4
     except RequirementsError as error:
         sys.stderr.write(f"error: {error}\n")
