@@ -9,6 +9,7 @@ from typing import Any
 from pytest_harness.atif import Step
 from pytest_harness.atif.document import text_of
 from pytest_harness.contract.chat_wire import ToolCall, Turn, asked, conversation, identical, parse_json, short
+from pytest_harness.contract.dialects import own_results
 from pytest_harness.contract.model import Fault, NotExercised, Unverifiable, check
 from pytest_harness.contract.trajectory.alignment import align, plain, reply_ids
 from pytest_harness.contract.trajectory.expected import explained
@@ -118,6 +119,8 @@ def logged_results_are_what_the_model_was_told(evidence: Evidence) -> Iterator[F
         for message in messages if isinstance(messages, list) else ():
             if isinstance(message, dict) and message.get("role") == "tool" and isinstance(message.get("tool_call_id"), str):
                 told[message["tool_call_id"]].append(text_of(message.get("content")))
+        for name, own in own_results(turn.call):
+            told[name].append(own)
     compared = False
     for step in own_steps(evidence):
         for number, (name, text) in enumerate(_results(step)):
