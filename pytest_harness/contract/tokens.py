@@ -154,10 +154,14 @@ def messages_and_tools_reach_the_engine_unchanged(evidence: Evidence) -> Iterato
 
 @check("TOK-009")
 def what_else_the_harness_asked_reaches_the_engine(evidence: Evidence) -> Iterator[Fault]:
-    """Its messages, tools and model, and what would distort the prompt, have checks of their own; a field may be left out if noted."""
+    """Its messages, tools and model, and what would distort the prompt, have checks of their own; a field may be left out if noted.
+
+    A field that is recorded as a constraint may be added: such a call is not trained on, and a session steers an engine with it.
+    """
     for turn in answered(evidence):
         left_out = names_not_passed_on(turn.call.notes) - turn.forwarded.keys()
-        for name in sorted({*turn.request, *turn.forwarded} - ELSEWHERE - left_out - neutralised(turn)):
+        steered = set(turn.call.constraints) - turn.request.keys()
+        for name in sorted({*turn.request, *turn.forwarded} - ELSEWHERE - left_out - neutralised(turn) - steered):
             sent, forwarded = turn.request.get(name), turn.forwarded.get(name)
             if not identical(sent, forwarded):
                 where = f"{line(turn.call)}, forwarded.body {name}"

@@ -201,6 +201,13 @@ def test_a_session_that_trains_at_a_temperature_of_its_own_is_whole(healthy):
     assert result(cold, "LGP-007") == "passed"
 
 
+def test_a_session_may_steer_its_engine_if_it_marks_the_calls(healthy):
+    evidence = healthy.mini()
+    steered = edit_forwarded(evidence.calls[0], lambda body: body.update(structured_outputs={"choice": ["I look."]}))
+    assert {"TOK-009", "LGP-009"} <= failed(with_call(evidence, steered))
+    assert failed(with_call(evidence, steered.model_copy(update={"constraints": ("structured_outputs",)}))) == set()
+
+
 def test_what_the_proxy_adds_that_is_not_neutral_is_still_found(healthy):
     evidence = healthy.mini()
     added = with_call(evidence, edit_forwarded(evidence.calls[0], lambda body: body.update(top_p=0.9)))

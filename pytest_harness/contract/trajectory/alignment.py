@@ -73,7 +73,7 @@ def reply_ids(call: Call) -> frozenset[str]:
         parts = chunks(message) if is_stream(message) else filter(None, [document(message)])
         for part in parts:
             inside = [part, part.get("response"), part.get("message")]
-            named = {each.get(name) for each in inside if isinstance(each, dict) for name in ("id", "responseId")}
+            named = [each.get(name) for each in inside if isinstance(each, dict) for name in ("id", "responseId")]
             if texts := {name for name in named if isinstance(name, str) and name}:
                 found |= texts
                 break  # a stream names it in its first event, and there may be thousands
