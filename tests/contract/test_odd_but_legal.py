@@ -245,7 +245,7 @@ def test_a_conversation_without_a_turn_of_the_agent_says_nothing_of_it(healthy):
         assert result(evidence, requirement) == "not_exercised"
 
 
-@settings(max_examples=25)
+@settings(max_examples=25, deadline=None)
 @given(sampled=st.integers(1, 30), spare=st.integers(0, 30), limited=st.booleans(), text=st.text(st.characters(codec="ascii"), max_size=20))
 def test_whatever_the_length_and_the_limit_a_reply_within_them_is_no_fault(healthy, sampled, spare, limited, text):
     fields = {"max_tokens": sampled + spare} if limited else {}
@@ -253,7 +253,7 @@ def test_whatever_the_length_and_the_limit_a_reply_within_them_is_no_fault(healt
     assert failed(odd) == set()
 
 
-@settings(max_examples=25)
+@settings(max_examples=25, deadline=None)
 @given(total=st.integers(0, 20), part=st.integers(0, 20))
 def test_a_part_of_a_count_may_be_anything_up_to_the_whole(healthy, total, part):
     odd = side_call(
@@ -272,7 +272,7 @@ def test_a_body_that_is_no_json_is_no_traceback(healthy):
 ODD = [None, True, -1, 1.5, "", [], {}, ["a"], {"a": 1}, [[]]]
 
 
-@settings(max_examples=60)
+@settings(max_examples=60, deadline=None)
 @given(data=st.data())
 def test_a_value_of_any_kind_in_any_place_of_a_message_breaks_no_check(healthy, data):
     evidence = healthy.eventful(healthy.mini())
