@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import shutil
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -164,41 +166,52 @@ JSON = st.recursive(
     lambda inner: st.lists(inner) | st.dictionaries(st.text(max_size=8), inner),
     max_leaves=4,
 )
-FILES = {path.relative_to(RECORD).as_posix(): path.read_bytes() for path in sorted(RECORD.rglob("*")) if path.is_file()}
 JUDGED = [MANIFEST, CALLS, "trial/result.json", "trial/config.json", "trial/agent/trajectory.json", "trial/verifier/reward.txt"]
 
 
 def judged(folder: Path) -> str:
-    """What comes of the record: the sentence that refuses it, or its verdict; a traceback fails the test."""
+    """What comes of the record: the sentence that refuses it, or its verdict. A traceback fails the test, as does a check that breaks."""
     try:
         evidence = read_evidence(folder)
     except EvidenceError as error:
         return str(error)
-    verdicts = seam_verdicts([Rollout.of(evidence, CATALOGUE)], CATALOGUE)
+    rollout = Rollout.of(evidence, CATALOGUE)
+    assert [judgement.reason for judgement in rollout.judgements if judgement.result == "error"] == []
+    verdicts = seam_verdicts([rollout], CATALOGUE)
     report = build_report(verdicts, catalogue=CATALOGUE, run_id="r", folders={evidence.manifest.attempt_id: folder})
     assert json.loads(report.model_dump_json().encode())
     return report.seams[0].status
 
 
-@pytest.fixture(scope="module")
-def scratch(tmp_path_factory):
+@pytest.fixture(scope="module", params=["pi", "claude-code", "codex", "gemini-cli"])
+def scratch(request, tmp_path_factory):
+    """A copy of a record of each dialect, to be changed and mended again."""
     folder = tmp_path_factory.mktemp("mutated") / "1"
-    shutil.copytree(RECORD, folder)
+    shutil.copytree(resource("fixtures", "evidence", request.param, "local", "scripted", "parallel_calls", "1"), folder)
+    (folder / SEAL).unlink(missing_ok=True)  # so that the checks see what the seal would refuse
     return folder
 
 
-@settings(max_examples=60, suppress_health_check=[HealthCheck.too_slow], deadline=None)
+@contextlib.contextmanager
+def changed(path: Path, content: bytes) -> Iterator[None]:
+    """The file with another content, for a while."""
+    before = path.read_bytes()
+    path.write_bytes(content)
+    try:
+        yield
+    finally:
+        path.write_bytes(before)
+
+
+@settings(max_examples=30, suppress_health_check=[HealthCheck.too_slow], deadline=None)
 @given(data=st.data())
-def test_no_change_of_the_bytes_of_a_record_ends_in_a_traceback(scratch, data):
-    name = data.draw(st.sampled_from(JUDGED))
-    content = bytearray(FILES[name])
+def test_no_change_of_the_bytes_of_a_record_ends_in_a_traceback_or_breaks_a_check(scratch, data):
+    path = scratch / data.draw(st.sampled_from(JUDGED))
+    content = bytearray(path.read_bytes())
     start = data.draw(st.integers(0, len(content)))
     content[start : start + data.draw(st.integers(0, 64))] = data.draw(st.binary(max_size=16))
-    (scratch / name).write_bytes(content)
-    try:
+    with changed(path, bytes(content)):
         assert judged(scratch).isprintable()
-    finally:
-        (scratch / name).write_bytes(FILES[name])
 
 
 def replaced(document: object, data: st.DataObject) -> object:
@@ -210,15 +223,13 @@ def replaced(document: object, data: st.DataObject) -> object:
     return data.draw(JSON)
 
 
-@settings(max_examples=100, suppress_health_check=[HealthCheck.too_slow], deadline=None)
+@settings(max_examples=60, suppress_health_check=[HealthCheck.too_slow], deadline=None)
 @given(data=st.data())
-def test_no_other_value_in_a_record_ends_in_a_traceback(scratch, data):
-    name = data.draw(st.sampled_from(JUDGED[:-1]))
-    written = FILES[name].decode().splitlines() if name == CALLS else [FILES[name].decode()]
+def test_no_other_value_in_a_record_ends_in_a_traceback_or_breaks_a_check(scratch, data):
+    path = scratch / data.draw(st.sampled_from([name for name in JUDGED if name.endswith("json")]))
+    text = path.read_text(encoding="utf-8")
+    written = text.rstrip("\n").split("\n") if path.name == CALLS else [text]
     at = data.draw(st.integers(0, len(written) - 1))
     written[at] = json.dumps(replaced(json.loads(written[at]), data))
-    (scratch / name).write_text("\n".join(written), encoding="utf-8")
-    try:
+    with changed(path, "\n".join(written).encode()):
         assert judged(scratch).isprintable()
-    finally:
-        (scratch / name).write_bytes(FILES[name])
