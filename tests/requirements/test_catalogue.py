@@ -48,12 +48,17 @@ def test_every_requirement_has_exactly_one_check_and_every_check_a_requirement()
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-def test_the_numbers_of_a_family_follow_each_other_and_those_of_proxies_begin_at_101(family):
+def test_the_numbers_of_a_family_follow_each_other_those_of_proxies_from_101_and_those_of_engines_from_201(family):
     entries = [requirement for requirement in read_set() if requirement.family == family and not requirement.draft]
     numbers = [int(requirement.id[4:]) for requirement in entries]
-    below = sum(number <= 100 for number in numbers)
-    assert numbers == [*range(1, below + 1), *range(101, 101 + len(numbers) - below)]
-    assert all((int(requirement.id[4:]) > 100) == ("proxy" in requirement.subjects) for requirement in entries)
+    blocks = [list(block) for _, block in itertools.groupby(numbers, lambda number: number // 100)]
+    assert [block for block in blocks if block != list(range(block[0], block[0] + len(block)))] == []
+    assert [block[0] % 100 for block in blocks] == [1] * len(blocks)
+    assert numbers == sorted(numbers)
+    for subject, block in (("proxy", 1), ("engine", 2)):
+        assert {each.id for each in entries if subject in each.subjects} == {
+            each.id for each in entries if int(each.id[4:]) // 100 == block
+        }
 
 
 def test_the_families_follow_each_other():
