@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from pytest_harness.evidence.model import Call, Dialect, Evidence, Message
-from pytest_harness.saboteurs.registry import NothingToSabotage, saboteur
+from pytest_harness.saboteurs.registry import NothingToSabotage, chosen, saboteur
 from pytest_harness.saboteurs.surgery import TRAJECTORY, Json, edit_body, edit_file, edit_forwarded, edit_replied, found, with_call
 
 Events = list[tuple[str | None, Json]]
@@ -182,9 +182,9 @@ def delta_of_another_type(evidence: Evidence) -> Evidence:
     """A text comes as the input of a call, and once more as a text."""
 
     def insert(events: Events) -> None:
-        place = next(place for place, (_, data) in enumerate(events) if data.get("type") == "content_block_delta")
-        data = events[place][1]
-        events.insert(place, (events[place][0], {**data, "delta": {"type": "input_json_delta", "partial_json": ""}}))
+        place = chosen(_places(events, "text_delta"), 0)
+        name, data = events[place]
+        events.insert(place, (name, {**data, "delta": {"type": "input_json_delta", "partial_json": ""}}))
 
     return _in(evidence, "messages", insert)
 
@@ -200,7 +200,7 @@ def reopened_block(evidence: Evidence) -> Evidence:
     """A content block ends twice."""
 
     def reopen(events: Events) -> None:
-        place = next(place for place, (_, data) in enumerate(events) if data.get("type") == "content_block_stop")
+        place = chosen(_places(events, "content_block_stop"), 0)
         events.insert(place, events[place])
 
     return _in(evidence, "messages", reopen)
@@ -209,7 +209,12 @@ def reopened_block(evidence: Evidence) -> Evidence:
 @saboteur
 def repeated_sequence_number(evidence: Evidence) -> Evidence:
     """Two events have one sequence number."""
-    return _in(evidence, "responses", lambda events: events[2][1].update(sequence_number=events[1][1]["sequence_number"]))
+
+    def repeat(events: Events) -> None:
+        place = chosen(range(1, len(events)), 1)
+        events[place][1]["sequence_number"] = events[place - 1][1]["sequence_number"]
+
+    return _in(evidence, "responses", repeat)
 
 
 @saboteur
@@ -229,8 +234,7 @@ def unfinished_item(evidence: Evidence) -> Evidence:
     """An item says something else when it is done than it did in pieces."""
 
     def lose(events: Events) -> None:
-        places = [place for place, (_, data) in enumerate(events) if str(data.get("type")).endswith("text.delta")]
-        events.pop(places[0])
+        events.pop(chosen(_places(events, "response.output_text.delta"), 0))
 
     return _in(evidence, "responses", lose)
 
@@ -261,6 +265,8 @@ def gemini_early_finish(evidence: Evidence) -> Evidence:
     """The finish reason comes with the first event."""
 
     def hurry(events: Events) -> None:
+        if len(events) < 2:
+            raise NothingToSabotage("the turn came in one event")
         first, last = events[0][1]["candidates"][0], events[-1][1]["candidates"][0]
         first["finishReason"] = last.pop("finishReason")
 
@@ -272,7 +278,8 @@ def gemini_two_kinds_in_a_part(evidence: Evidence) -> Evidence:
     """A part is a text and a file at once."""
 
     def add(events: Events) -> None:
-        events[0][1]["candidates"][0]["content"]["parts"][0]["fileData"] = {"fileUri": "https://example.com/a.txt"}
+        parts = [part for _, data in events for part in data["candidates"][0]["content"]["parts"]]
+        chosen(parts, 0)["fileData"] = {"fileUri": "https://example.com/a.txt"}
 
     return _in(evidence, "gemini", add)
 
@@ -401,7 +408,8 @@ def _with_calls(evidence: Evidence, *dialects: Dialect) -> Call:
 
 
 def _in(evidence: Evidence, dialect: Dialect, edit: Callable[[Events], Any]) -> Evidence:
-    return with_call(evidence, _edited(_last(evidence, dialect), edit))
+    """The evidence with the events of one turn edited, which are the vendor's otherwise."""
+    return with_call(evidence, _edited(chosen(_turns(evidence, [dialect]), -1), edit))
 
 
 def _sent_on(evidence: Evidence, edit: Callable[[list[Json]], Any]) -> Evidence:
@@ -438,6 +446,12 @@ def _edited(call: Call, edit: Callable[[Events], Any]) -> Call:
         for name, data in events
     )
     return call.model_copy(update={"delivered": delivered.model_copy(update={"body": "".join(written)})})
+
+
+def _places(events: Events, kind: str) -> list[int]:
+    """Where events of this type stand, or deltas of this type."""
+    kinds = [(data.get("type"), fields.get("type") if isinstance(fields := data.get("delta"), dict) else None) for _, data in events]
+    return found([place for place, both in enumerate(kinds) if kind in both] or None, f"event of the type {kind}")
 
 
 def _replace(events: Events, whole: str, changed: str) -> None:

@@ -15,12 +15,15 @@ from pytest_harness.requirements import load_catalogue
 from pytest_harness.saboteurs import NothingToSabotage, SaboteurError, apply, names
 
 CATALOGUE = load_catalogue()
-WHOLE_MATRIX = runpy.run_path(str(Path(__file__).parent / "matrix.py"))["whole_matrix"]
+MATRIX = runpy.run_path(str(Path(__file__).parent / "matrix.py"))
+WHOLE_MATRIX = MATRIX["whole_matrix"]
 
 
 @pytest.fixture(scope="module")
 def evidences(healthy):
-    return list(healthy.every().values())
+    """What is made by hand speaks chat completions; what is recorded of the other dialects joins it."""
+    others = [evidence for evidence in MATRIX["recorded"]().values() if evidence.manifest.seam.dialect != "chat"]
+    return [*healthy.every().values(), *others]
 
 
 @pytest.fixture(scope="module")
