@@ -246,9 +246,10 @@ def _optional(tool: Tool, asked: Asked) -> bool:
 
 def _same_tool(tool: Tool, other: Json) -> bool:
     function = fields(other.get("function"))
+    told = text(function.get("description"))
     return (
         function.get("name") in tool.names
-        and tool.description in text(function.get("description"))
+        and (tool.description == told or (tool.within and tool.description in told))
         and (tool.schema is None or same_value(shape(tool.schema), shape(function.get("parameters"))))
     )
 

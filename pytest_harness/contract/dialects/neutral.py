@@ -69,6 +69,8 @@ class Tool:
     names: tuple[Any, ...]
     description: str
     schema: Any = None
+    within: bool = False
+    """The engine may be told more in the description: what is said of its namespace, or which grammar its input has."""
 
 
 @dataclass(slots=True)

@@ -160,7 +160,8 @@ def _tools(tools: list[Json], notes: tuple[str, ...], space: str = "") -> list[T
         if kind == "namespace":
             found += _tools(objects(tool.get("tools")), notes, text(name))
         elif kind in ("function", "custom"):
-            found.append(Tool(names, text(tool.get("description")), tool.get("parameters") if kind == "function" else None))
+            schema, within = (tool.get("parameters"), bool(space)) if kind == "function" else (None, True)
+            found.append(Tool(names, text(tool.get("description")), schema, within))
         elif not noted(notes, f"of type {kind}"):
             found.append(Tool((name or kind,), text(tool.get("description"))))
     return found
@@ -177,7 +178,11 @@ def _choose(choice: Any, request: Asked) -> None:
         if request.tools:
             request.fields["tool_choice"] = choice.get("mode", "auto")
     else:
-        request.demands.add("tool_choice")
+        name, space = text(fields(choice).get("name")), text(fields(choice).get("namespace"))
+        flat = f"{space}__{name}" if space else name
+        known = (str(tool.names[0]) for tool in request.tools)
+        flat = next((one for one in known if one == flat or one.endswith(f"__{flat}")), flat)
+        request.fields["tool_choice"] = {"type": "function", "function": {"name": flat}}
 
 
 # --- the reply ---------------------------------------------------------------------------------------------------------------------------

@@ -101,6 +101,7 @@ FAULTS = {
     "a result answers another call": lambda chat: chat["messages"][3].update(tool_call_id="another"),
     "a tool is dropped": lambda chat: chat["tools"].pop(),
     "a tool is added": lambda chat: chat["tools"].append({"type": "function", "function": {"name": "browse"}}),
+    "a description is added": lambda chat: chat["tools"][0]["function"].update(description="Run a command. Always."),
     "a description is dropped": lambda chat: chat["tools"][0]["function"].pop("description"),
     "a schema is changed": lambda chat: chat["tools"][0]["function"]["parameters"].pop("required"),
     "the temperature is changed": lambda chat: chat.update(temperature=1.0),
@@ -133,6 +134,13 @@ def test_what_the_translation_does_wrong_is_seen(witnesses, dialect, fault):
         ("responses", {"tools": [{"type": "namespace", "name": "n", "description": "All.", "tools": [{"type": "function", "name": "f"}]}]}),
         ("responses", {"tool_choice": {"type": "allowed_tools", "tools": [{"type": "function", "name": "read"}], "mode": "auto"}}),
         ("responses", {"tool_choice": {"type": "function", "name": "bash"}, "parallel_tool_calls": False}),
+        (
+            "responses",
+            {
+                "tools": [{"type": "namespace", "name": "n", "tools": [{"type": "function", "name": "f"}]}],
+                "tool_choice": {"type": "function", "name": "f"},
+            },
+        ),
         ("responses", {"text": {"format": {"type": "json_schema", "name": "x", "schema": SCHEMA}}, "reasoning": {"effort": "low"}}),
         ("gemini", {"toolConfig": {"functionCallingConfig": {"mode": "ANY", "allowedFunctionNames": ["read"]}}}),
         ("gemini", {"tool_config": {"function_calling_config": {"mode": "VALIDATED", "allowed_function_names": ["read"]}}}),
@@ -146,6 +154,13 @@ def test_what_only_one_dialect_can_say_is_read(witnesses, dialect, change):
         body.pop({"generation_config": "generationConfig"}.get(name, name), None)
     seen = witnesses(dialect, body | change)
     assert seen.asked() == seen.sent_on()
+
+
+def test_another_tool_that_is_forced_is_seen(witnesses):
+    body = in_responses(**CONVERSATION) | {"tool_choice": {"type": "function", "name": "bash"}}
+    seen = witnesses("responses", body)
+    seen.forward(seen.forwarded | {"tool_choice": {"type": "function", "function": {"name": "read"}}})
+    assert seen.asked() != seen.sent_on()
 
 
 def test_a_billing_line_that_no_note_tells_of_is_missed(witnesses):
