@@ -7,7 +7,7 @@ from typing import Any
 
 from pytest_harness.evidence.model import Evidence
 from pytest_harness.saboteurs.registry import NothingToSabotage, chosen, saboteur
-from pytest_harness.saboteurs.surgery import RESULT, TRAJECTORY, Json, edit_file, found, with_file
+from pytest_harness.saboteurs.surgery import RESULT, TRAJECTORY, Json, edit_file, found, unexcused, with_file
 
 
 @saboteur
@@ -59,13 +59,12 @@ def lost_result(evidence: Evidence) -> Evidence:
 @saboteur
 def forged_logged_call(evidence: Evidence) -> Evidence:
     """The log shows another command than the one that the model gave."""
-    _seen(evidence, "ATF-004")
 
     def forge(steps: list[Json]) -> None:
         made = [call for step in steps for call in step.get("tool_calls") or ()]
         chosen(found(made or None, "step with a tool call"), 0)["arguments"] = {"command": "true"}
 
-    return _steps(evidence, forge)
+    return _steps(unexcused(evidence, "ATF-004"), forge)
 
 
 @saboteur
@@ -185,13 +184,12 @@ def reused_logged_call_id(evidence: Evidence) -> Evidence:
 @saboteur
 def nameless_logged_call(evidence: Evidence) -> Evidence:
     """The converter lost the name of the function."""
-    _seen(evidence, "ATF-004")
 
     def lose(steps: list[Json]) -> None:
         step = next((step for step in steps if step.get("tool_calls")), None)
         found(step, "step with a tool call")["tool_calls"][0]["function_name"] = ""
 
-    return _steps(evidence, lose)
+    return _steps(unexcused(evidence, "ATF-004"), lose)
 
 
 @saboteur
@@ -345,12 +343,6 @@ def _ids_of(evidence: Evidence, metrics: Json) -> Json:
     sample = alike[0].samples[0]
     ids = {"prompt_token_ids": alike[0].prompt_ids, "completion_token_ids": sample.token_ids, "logprobs": sample.logprobs}
     return {name: list(values or ()) for name, values in ids.items()}
-
-
-def _seen(evidence: Evidence, requirement: str) -> None:
-    """A known deviation excuses its requirement as a whole, so nothing else that breaks it is seen."""
-    if any(deviation.requirement == requirement for deviation in evidence.manifest.seam.deviations):
-        raise NothingToSabotage(f"a known deviation of the seam already breaks {requirement}")
 
 
 def _insert(document: Json, position: int, step: Json) -> None:
