@@ -6,16 +6,30 @@ Each strikes the bytes of one dialect, as a harness or a proxy would, and leaves
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-from pytest_harness.evidence.model import Call, Dialect, Evidence, Message
+from pytest_harness.evidence.model import Evidence
+from pytest_harness.saboteurs.dialect_surgery import (
+    Events,
+    argument_pieces,
+    asked,
+    blocks,
+    edit_events,
+    events_of,
+    first_of,
+    function_calls,
+    in_events,
+    item_of,
+    last_of,
+    objects,
+    places_of,
+    replace_whole,
+    sent_on,
+    text_pieces,
+    with_calls,
+)
 from pytest_harness.saboteurs.registry import NothingToSabotage, chosen, saboteur
-from pytest_harness.saboteurs.surgery import TRAJECTORY, Json, edit_body, edit_file, edit_forwarded, edit_replied, found, with_call
-
-Events = list[tuple[str | None, Json]]
-"""The name and the data of each event of a stream."""
-
+from pytest_harness.saboteurs.surgery import TRAJECTORY, Json, edit_body, edit_file, edit_replied, found, with_call
 
 # --- what was sent on ---------------------------------------------------------------------------------------------------------------------
 
@@ -23,19 +37,19 @@ Events = list[tuple[str | None, Json]]
 @saboteur
 def dropped_in_translation(evidence: Evidence) -> Evidence:
     """The engine is not told what stands before the first question."""
-    return _sent_on(evidence, lambda messages: messages.pop(0))
+    return sent_on(evidence, lambda messages: messages.pop(0))
 
 
 @saboteur
 def moved_in_translation(evidence: Evidence) -> Evidence:
     """The engine is told the instructions behind the first question."""
-    return _sent_on(evidence, lambda messages: messages.insert(1, messages.pop(0)))
+    return sent_on(evidence, lambda messages: messages.insert(1, messages.pop(0)))
 
 
 @saboteur
 def invented_in_translation(evidence: Evidence) -> Evidence:
     """The engine is told something of the proxy's own."""
-    return _sent_on(evidence, lambda messages: messages.insert(1, {"role": "system", "content": "Answer in few words."}))
+    return sent_on(evidence, lambda messages: messages.insert(1, {"role": "system", "content": "Answer in few words."}))
 
 
 @saboteur
@@ -49,7 +63,7 @@ def changed_in_translation(evidence: Evidence) -> Evidence:
         else:
             question["content"].append({"type": "text", "text": " Be brief."})
 
-    return _sent_on(evidence, change)
+    return sent_on(evidence, change)
 
 
 # --- what was delivered -------------------------------------------------------------------------------------------------------------------
@@ -58,18 +72,18 @@ def changed_in_translation(evidence: Evidence) -> Evidence:
 @saboteur
 def text_lost_in_translation(evidence: Evidence) -> Evidence:
     """The last piece of text is in none of the forms in which a dialect tells it."""
-    call = _last(evidence)
+    call = last_of(evidence)
 
     def cut(events: Events) -> None:
-        pieces = [(data, name) for _, data in events for data, name in _text_pieces(data) if data[name]]
+        pieces = [(data, name) for _, data in events for data, name in text_pieces(data) if data[name]]
         if not pieces:
             raise NothingToSabotage("the last turn has no text")
         whole = "".join(data[name] for data, name in pieces)
         data, name = pieces[-1]
         data[name] = data[name][:-1]
-        _replace(events, whole, whole[:-1])
+        replace_whole(events, whole, whole[:-1])
 
-    return with_call(evidence, _edited(call, cut))
+    return with_call(evidence, edit_events(call, cut))
 
 
 @saboteur
@@ -87,34 +101,34 @@ def finish_lost_in_translation(evidence: Evidence) -> Evidence:
                 if "finishReason" in candidate:
                     candidate["finishReason"] = "MAX_TOKENS"
 
-    return with_call(evidence, _edited(_last(evidence), change))
+    return with_call(evidence, edit_events(last_of(evidence), change))
 
 
 @saboteur
 def arguments_rewritten_in_translation(evidence: Evidence) -> Evidence:
     """The arguments of a call are delivered in other bytes where the dialect keeps them as text."""
-    call = _with_calls(evidence, "responses", "messages")
+    call = with_calls(evidence, "responses", "messages")
 
     def rewrite(events: Events) -> None:
-        places = [_place(data) for _, data in events if any(True for _ in _argument_pieces(data))]
-        first = [piece for _, data in events if _place(data) == places[0] for piece in _argument_pieces(data)]
+        places = [item_of(data) for _, data in events if any(True for _ in argument_pieces(data))]
+        first = [piece for _, data in events if item_of(data) == places[0] for piece in argument_pieces(data)]
         whole = "".join(data[name] for data, name in first)
         for data, name in first:
             data[name] = ""
         first[0][0][first[0][1]] = f" {whole}"
-        _replace(events, whole, f" {whole}")
+        replace_whole(events, whole, f" {whole}")
 
-    return with_call(evidence, _edited(call, rewrite))
+    return with_call(evidence, edit_events(call, rewrite))
 
 
 @saboteur
 def argument_added_in_translation(evidence: Evidence) -> Evidence:
     """A call is delivered with one more argument, with which harness and log know it ever after."""
-    call = _with_calls(evidence, "gemini")
-    name = next(_function_calls(_events(call.delivered)))["id"]
+    call = with_calls(evidence, "gemini")
+    name = next(function_calls(events_of(call.delivered)))["id"]
 
     def add(value: Any) -> None:
-        for entry in _dicts(value):
+        for entry in objects(value):
             if entry.get("id") == name and isinstance(entry.get("args"), dict):
                 entry["args"]["timeout"] = 30
             elif entry.get("id") == name and isinstance(entry.get("function"), dict):
@@ -123,7 +137,7 @@ def argument_added_in_translation(evidence: Evidence) -> Evidence:
             elif entry.get("tool_call_id") == name and isinstance(entry.get("arguments"), dict):
                 entry["arguments"]["timeout"] = 30
 
-    changed = with_call(evidence, _edited(call, lambda events: add([data for _, data in events])))
+    changed = with_call(evidence, edit_events(call, lambda events: add([data for _, data in events])))
     for later in evidence.calls:
         if later.index > call.index and name in later.received.body:
             changes = {"received": edit_body(later.received, add), "forwarded": edit_body(later.forwarded, add)}
@@ -134,7 +148,7 @@ def argument_added_in_translation(evidence: Evidence) -> Evidence:
 @saboteur
 def ids_leaked_in_translation(evidence: Evidence) -> Evidence:
     """The ids of the capture reach a harness of another dialect."""
-    return with_call(evidence, _edited(_last(evidence), lambda events: events[-1][1].update(token_ids=[1, 2, 3])))
+    return with_call(evidence, edit_events(last_of(evidence), lambda events: events[-1][1].update(token_ids=[1, 2, 3])))
 
 
 @saboteur
@@ -142,12 +156,12 @@ def usage_lost_in_translation(evidence: Evidence) -> Evidence:
     """The counts are left out of the reply."""
 
     def drop(events: Events) -> None:
-        for entry in _dicts([data for _, data in events]):
+        for entry in objects([data for _, data in events]):
             entry.pop("usageMetadata", None)
             if "usage" in entry:
                 entry["usage"] = None
 
-    return with_call(evidence, _edited(_last(evidence), drop))
+    return with_call(evidence, edit_events(last_of(evidence), drop))
 
 
 @saboteur
@@ -159,7 +173,7 @@ def cached_tokens_lost_in_translation(evidence: Evidence) -> Evidence:
             if part.get("usage"):
                 part["usage"]["prompt_tokens_details"] = {"cached_tokens": 16}
 
-    return with_call(evidence, edit_replied(_last(evidence), count))
+    return with_call(evidence, edit_replied(last_of(evidence), count))
 
 
 # --- the grammar of events ----------------------------------------------------------------------------------------------------------------
@@ -174,7 +188,7 @@ def block_index_gap(evidence: Evidence) -> Evidence:
             if "index" in data:
                 data["index"] += 1
 
-    return _in(evidence, "messages", shift)
+    return in_events(evidence, "messages", shift)
 
 
 @saboteur
@@ -182,17 +196,17 @@ def delta_of_another_type(evidence: Evidence) -> Evidence:
     """A text comes as the input of a call, and once more as a text."""
 
     def insert(events: Events) -> None:
-        place = chosen(_places(events, "text_delta"), 0)
+        place = chosen(places_of(events, "text_delta"), 0)
         name, data = events[place]
         events.insert(place, (name, {**data, "delta": {"type": "input_json_delta", "partial_json": ""}}))
 
-    return _in(evidence, "messages", insert)
+    return in_events(evidence, "messages", insert)
 
 
 @saboteur
 def no_message_stop(evidence: Evidence) -> Evidence:
     """The stream of a message ends without its last event."""
-    return _in(evidence, "messages", lambda events: events.pop())
+    return in_events(evidence, "messages", lambda events: events.pop())
 
 
 @saboteur
@@ -200,10 +214,10 @@ def reopened_block(evidence: Evidence) -> Evidence:
     """A content block ends twice."""
 
     def reopen(events: Events) -> None:
-        place = chosen(_places(events, "content_block_stop"), 0)
+        place = chosen(places_of(events, "content_block_stop"), 0)
         events.insert(place, events[place])
 
-    return _in(evidence, "messages", reopen)
+    return in_events(evidence, "messages", reopen)
 
 
 @saboteur
@@ -214,7 +228,7 @@ def repeated_sequence_number(evidence: Evidence) -> Evidence:
         place = chosen(range(1, len(events)), 1)
         events[place][1]["sequence_number"] = events[place - 1][1]["sequence_number"]
 
-    return _in(evidence, "responses", repeat)
+    return in_events(evidence, "responses", repeat)
 
 
 @saboteur
@@ -226,7 +240,7 @@ def changed_item_id(evidence: Evidence) -> Evidence:
             if str(data.get("type")).endswith(".delta"):
                 data["item_id"] = "item_of_the_proxy"
 
-    return _in(evidence, "responses", change)
+    return in_events(evidence, "responses", change)
 
 
 @saboteur
@@ -234,9 +248,9 @@ def unfinished_item(evidence: Evidence) -> Evidence:
     """An item says something else when it is done than it did in pieces."""
 
     def lose(events: Events) -> None:
-        events.pop(chosen(_places(events, "response.output_text.delta"), 0))
+        events.pop(chosen(places_of(events, "response.output_text.delta"), 0))
 
-    return _in(evidence, "responses", lose)
+    return in_events(evidence, "responses", lose)
 
 
 @saboteur
@@ -247,13 +261,13 @@ def second_terminal_event(evidence: Evidence) -> Evidence:
         name, data = events[-1]
         events.append((name, {**data, "sequence_number": data["sequence_number"] + 1}))
 
-    return _in(evidence, "responses", repeat)
+    return in_events(evidence, "responses", repeat)
 
 
 @saboteur
 def gemini_end_mark(evidence: Evidence) -> Evidence:
     """The stream has the end mark of another dialect."""
-    call = _last(evidence, "gemini")
+    call = last_of(evidence, "gemini")
     delivered = found(call.delivered, "delivered reply")
     return with_call(
         evidence, call.model_copy(update={"delivered": delivered.model_copy(update={"body": f"{delivered.body}data: [DONE]\n\n"})})
@@ -270,7 +284,7 @@ def gemini_early_finish(evidence: Evidence) -> Evidence:
         first, last = events[0][1]["candidates"][0], events[-1][1]["candidates"][0]
         first["finishReason"] = last.pop("finishReason")
 
-    return _in(evidence, "gemini", hurry)
+    return in_events(evidence, "gemini", hurry)
 
 
 @saboteur
@@ -281,7 +295,7 @@ def gemini_two_kinds_in_a_part(evidence: Evidence) -> Evidence:
         parts = [part for _, data in events for part in data["candidates"][0]["content"]["parts"]]
         chosen(parts, 0)["fileData"] = {"fileUri": "https://example.com/a.txt"}
 
-    return _in(evidence, "gemini", add)
+    return in_events(evidence, "gemini", add)
 
 
 # --- what the harness sends back ----------------------------------------------------------------------------------------------------------
@@ -292,10 +306,10 @@ def text_before_results(evidence: Evidence) -> Evidence:
     """The harness puts a word in front of the results of its calls; the translation does not know where else to put it."""
 
     def put(body: Json) -> None:
-        turn = _first(body["messages"], lambda turn: _blocks(turn, "tool_result"))
+        turn = first_of(body["messages"], lambda turn: blocks(turn, "tool_result"))
         turn["content"].insert(0, {"type": "text", "text": ""})
 
-    return _asked(evidence, "messages", put)
+    return asked(evidence, "messages", put)
 
 
 @saboteur
@@ -303,11 +317,11 @@ def split_results(evidence: Evidence) -> Evidence:
     """The results of parallel calls come in a message each."""
 
     def split(body: Json) -> None:
-        turn = _first(body["messages"], lambda turn: len(_blocks(turn, "tool_result")) > 1)
+        turn = first_of(body["messages"], lambda turn: len(blocks(turn, "tool_result")) > 1)
         place = body["messages"].index(turn)
         body["messages"][place : place + 1] = [{**turn, "content": [block]} for block in turn["content"]]
 
-    return _asked(evidence, "messages", split)
+    return asked(evidence, "messages", split)
 
 
 @saboteur
@@ -315,9 +329,9 @@ def output_of_another_kind(evidence: Evidence) -> Evidence:
     """The output of a function is sent as that of a tool of the harness's own making."""
 
     def rename(body: Json) -> None:
-        _first(body["input"], lambda item: item.get("type") == "function_call_output")["type"] = "custom_tool_call_output"
+        first_of(body["input"], lambda item: item.get("type") == "function_call_output")["type"] = "custom_tool_call_output"
 
-    return _asked(evidence, "responses", rename)
+    return asked(evidence, "responses", rename)
 
 
 @saboteur
@@ -327,7 +341,7 @@ def lone_reasoning(evidence: Evidence) -> Evidence:
     def append(body: Json) -> None:
         body["input"].append({"type": "reasoning", "id": "rs_alone", "summary": []})
 
-    return _asked(evidence, "responses", append)
+    return asked(evidence, "responses", append)
 
 
 @saboteur
@@ -335,9 +349,9 @@ def renamed_response(evidence: Evidence) -> Evidence:
     """A function response has the id of its call and the name of something else."""
 
     def rename(body: Json) -> None:
-        _first(_dicts(body["contents"]), lambda part: "functionResponse" in part)["functionResponse"]["name"] = "another_function"
+        first_of(objects(body["contents"]), lambda part: "functionResponse" in part)["functionResponse"]["name"] = "another_function"
 
-    return _asked(evidence, "gemini", rename)
+    return asked(evidence, "gemini", rename)
 
 
 @saboteur
@@ -345,11 +359,11 @@ def forged_signature(evidence: Evidence) -> Evidence:
     """A harness that cannot keep a signature puts one of its own in its place."""
 
     def forge(body: Json) -> None:
-        for part in _dicts(body["contents"]):
+        for part in objects(body["contents"]):
             if "thoughtSignature" in part:
                 part["thoughtSignature"] = "c2lnbmF0dXJlIG9mIHRoZSBoYXJuZXNz"
 
-    return _asked(evidence, "gemini", forge)
+    return asked(evidence, "gemini", forge)
 
 
 @saboteur
@@ -357,23 +371,23 @@ def lost_signature(evidence: Evidence) -> Evidence:
     """A harness forgets the signatures."""
 
     def forget(body: Json) -> None:
-        for part in _dicts(body["contents"]):
+        for part in objects(body["contents"]):
             part.pop("thoughtSignature", None)
 
-    return _asked(evidence, "gemini", forget)
+    return asked(evidence, "gemini", forget)
 
 
 @saboteur
 def orphan_item(evidence: Evidence) -> Evidence:
     """The harness forgets the last result, in its own dialect."""
-    call = _last(evidence, "responses", "messages")
+    call = last_of(evidence, "responses", "messages")
 
     def forget(body: Json) -> None:
         if "input" in body:
             body["input"].remove([item for item in body["input"] if item.get("type") == "function_call_output"][-1])
             return
-        turn = [turn for turn in body["messages"] if _blocks(turn, "tool_result")][-1]
-        turn["content"].remove(_blocks(turn, "tool_result")[-1])
+        turn = [turn for turn in body["messages"] if blocks(turn, "tool_result")][-1]
+        turn["content"].remove(blocks(turn, "tool_result")[-1])
 
     def forget_in_chat(body: Json) -> None:
         body["messages"].remove([message for message in body["messages"] if message["role"] == "tool"][-1])
@@ -382,123 +396,3 @@ def orphan_item(evidence: Evidence) -> Evidence:
         raise NothingToSabotage("the last request has no result")
     changes = {"received": edit_body(call.received, forget), "forwarded": edit_body(call.forwarded, forget_in_chat)}
     return with_call(evidence, call.model_copy(update=changes))
-
-
-# --- instruments --------------------------------------------------------------------------------------------------------------------------
-
-
-def _turns(evidence: Evidence, dialects: Iterable[Dialect]) -> list[Call]:
-    wanted = tuple(dialects) or ("responses", "messages", "gemini")
-    calls = [call for call in evidence.calls if call.outcome == "complete" and call.samples and call.dialect in wanted]
-    if not calls:
-        raise NothingToSabotage(f"no call was answered in the dialects {', '.join(wanted)}")
-    return calls
-
-
-def _last(evidence: Evidence, *dialects: Dialect) -> Call:
-    return _turns(evidence, dialects)[-1]
-
-
-def _with_calls(evidence: Evidence, *dialects: Dialect) -> Call:
-    for call in _turns(evidence, dialects):
-        events = _events(call.delivered)
-        if any(True for _, data in events for _ in _argument_pieces(data)) or any(True for _ in _function_calls(events)):
-            return call
-    raise NothingToSabotage("no turn has a tool call")
-
-
-def _in(evidence: Evidence, dialect: Dialect, edit: Callable[[Events], Any]) -> Evidence:
-    """The evidence with the events of one turn edited, which are the vendor's otherwise."""
-    return with_call(evidence, _edited(chosen(_turns(evidence, [dialect]), -1), edit))
-
-
-def _sent_on(evidence: Evidence, edit: Callable[[list[Json]], Any]) -> Evidence:
-    """The requests with the messages edited that the engine got."""
-    for call in _turns(evidence, ()):
-        evidence = with_call(evidence, edit_forwarded(call, lambda body: edit(body["messages"])))
-    return evidence
-
-
-def _asked(evidence: Evidence, dialect: Dialect, edit: Callable[[Json], Any]) -> Evidence:
-    """The last request as the harness would have sent it, translated as before."""
-    call = _last(evidence, dialect)
-    return with_call(evidence, call.model_copy(update={"received": edit_body(call.received, edit)}))
-
-
-def _events(message: Message | None) -> Events:
-    events: Events = []
-    for block in found(message, "delivered reply").body.split("\n\n"):
-        rows = dict(row.split(": ", 1) for row in block.split("\n") if ": " in row)
-        if "data" in rows:
-            events.append((rows.get("event"), json.loads(rows["data"])))
-    return events
-
-
-def _edited(call: Call, edit: Callable[[Events], Any]) -> Call:
-    """A call of which other events were delivered."""
-    delivered = found(call.delivered, "delivered reply")
-    if delivered.body.startswith(("{", "[")):
-        raise NothingToSabotage("the last turn was not streamed")
-    events = _events(delivered)
-    edit(events)
-    written = (
-        ("" if name is None else f"event: {name}\n") + f"data: {json.dumps(data, ensure_ascii=False, separators=(',', ':'))}\n\n"
-        for name, data in events
-    )
-    return call.model_copy(update={"delivered": delivered.model_copy(update={"body": "".join(written)})})
-
-
-def _places(events: Events, kind: str) -> list[int]:
-    """Where events of this type stand, or deltas of this type."""
-    kinds = [(data.get("type"), fields.get("type") if isinstance(fields := data.get("delta"), dict) else None) for _, data in events]
-    return found([place for place, both in enumerate(kinds) if kind in both] or None, f"event of the type {kind}")
-
-
-def _replace(events: Events, whole: str, changed: str) -> None:
-    """Another text wherever events tell it whole."""
-    for entry in _dicts([data for _, data in events]):
-        for name, value in entry.items():
-            if value == whole and name != "delta":
-                entry[name] = changed
-
-
-def _text_pieces(data: Json) -> Iterator[tuple[Json, str]]:
-    """What one event adds to the text: the object that holds it, and under which name."""
-    if data.get("type") == "content_block_delta" and data["delta"].get("type") == "text_delta":
-        yield data["delta"], "text"
-    elif data.get("type") == "response.output_text.delta":
-        yield data, "delta"
-    for candidate in data.get("candidates") or ():
-        yield from ((part, "text") for part in candidate["content"]["parts"] if "text" in part and not part.get("thought"))
-
-
-def _argument_pieces(data: Json) -> Iterator[tuple[Json, str]]:
-    if data.get("type") == "content_block_delta" and data["delta"].get("type") == "input_json_delta":
-        yield data["delta"], "partial_json"
-    elif data.get("type") == "response.function_call_arguments.delta":
-        yield data, "delta"
-
-
-def _place(data: Json) -> Any:
-    return data.get("output_index", data.get("index"))
-
-
-def _function_calls(events: Events) -> Iterator[Json]:
-    return (entry["functionCall"] for entry in _dicts([data for _, data in events]) if "functionCall" in entry)
-
-
-def _dicts(value: Any) -> Iterator[Json]:
-    """Every object in a JSON value, however deep."""
-    if isinstance(value, dict):
-        yield value
-    for entry in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
-        yield from _dicts(entry)
-
-
-def _blocks(turn: Json, kind: str) -> list[Json]:
-    content = turn.get("content")
-    return [block for block in content if block.get("type") == kind] if isinstance(content, list) else []
-
-
-def _first(entries: Iterable[Json], wanted: Callable[[Json], Any]) -> Json:
-    return found(next((entry for entry in entries if wanted(entry)), None), "such part in its last request")
