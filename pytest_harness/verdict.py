@@ -73,6 +73,11 @@ class RequirementVerdict:
         """Whether any rollout came to what it is about."""
         return self.standing in {"passed", "failed", "unstable", "deviation"}
 
+    @property
+    def due(self) -> bool:
+        """Whether it is required: always, or where it is occasional because it came up."""
+        return self.standing != "not_exercised" or not self.requirement.occasional
+
 
 @dataclass(frozen=True)
 class SeamVerdict:
@@ -89,7 +94,7 @@ class SeamVerdict:
     """Empty for ``validated``; for ``untested`` what is missing."""
     requirements: tuple[RequirementVerdict, ...]
     required: int
-    """The number of MUSTs that apply, drafts not counted."""
+    """The number of MUSTs that apply, without drafts and without the occasional ones that did not come up."""
     ran: int
     """How many of these were exercised at least once."""
     rollouts: tuple[Rollout, ...]
@@ -151,7 +156,7 @@ def seam_verdict(rollouts: Iterable[Rollout], catalogue: Catalogue) -> SeamVerdi
     valid = [rollout for rollout in group if rollout.validity.valid]
     applicable = {requirement.id for rollout in group for requirement in catalogue.applicable(rollout.evidence.manifest.seam)}
     requirements = tuple(_requirement(requirement, valid) for requirement in catalogue if requirement.id in applicable)
-    musts = [verdict for verdict in requirements if verdict.requirement.binding]
+    musts = [verdict for verdict in requirements if verdict.requirement.binding and verdict.due]
     stale = _stale(valid, requirements)
     status, why = _status(group, valid, requirements, stale)
     return SeamVerdict(
@@ -300,5 +305,6 @@ def _not_exercised(engine: str, rollouts: list[Rollout], musts: list[Requirement
     settled = {
         judgement.requirement.id for rollout in rollouts for judgement in rollout.judgements if judgement.result in {"passed", "deviation"}
     }
-    open_musts = [verdict.requirement.id for verdict in musts if verdict.requirement.id in judged - settled]
+    due = [verdict.requirement.id for verdict in musts if not verdict.requirement.occasional]
+    open_musts = [name for name in due if name in judged - settled]
     return [f"evidence on {engine} that exercises {', '.join(open_musts)}"] if open_musts else []

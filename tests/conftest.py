@@ -11,8 +11,12 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
+from hypothesis import settings
 
 ROOT = Path(__file__).resolve().parent.parent
+
+settings.register_profile("untimed", deadline=None)  # how long an example takes says something of the machine alone
+settings.load_profile("untimed")
 
 Run = Callable[..., subprocess.CompletedProcess[str]]
 

@@ -101,6 +101,7 @@ def _requirement(verdict: RequirementVerdict, rollouts: tuple[Rollout, ...], con
         title=requirement.title,
         level=requirement.level,
         draft=requirement.draft,
+        occasional=requirement.occasional,
         statement=requirement.statement,
         why=requirement.why,
         standing=verdict.standing,

@@ -129,6 +129,11 @@ class CaseReport(Part):
         """How the subject was named."""
         return str(getattr(self, self.kind))
 
+    @property
+    def headline(self) -> str | None:
+        """What the run says of the subject as a whole, in one line, where there is more to say than the requirements do."""
+        return None
+
 
 def _requirement(requirement: Requirement, results: list[CaseResult]) -> CaseRequirement:
     counts: Counter[Result] = Counter(result.result for result in results)
@@ -180,5 +185,7 @@ def print_report(report: CaseReport, console: Console) -> None:
     unexercised = [entry.id for entry in report.requirements if entry.standing == "not_exercised"]
     if unexercised:
         console.print(f"not exercised: {', '.join(unexercised)}", highlight=False, soft_wrap=True)
+    if report.headline is not None:
+        console.print(report.headline, highlight=False, markup=False, soft_wrap=True)
     versions = ", ".join(f"{name} {version}" for name, version in report.versions.items())
     console.print(f"{versions}: {report.ran} of {report.required} required checks ran", highlight=False)

@@ -40,6 +40,8 @@ class ReportedRequirement(Part):
     level: Level
     draft: bool
     """Whether it is shown without being scored: part of no verdict, no count and no exit code."""
+    occasional: bool
+    """Whether it is required only where what it speaks of comes up."""
     statement: str
     why: str
     standing: Standing

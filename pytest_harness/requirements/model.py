@@ -78,6 +78,9 @@ class Requirement(Record):
     """How it is seen in the evidence."""
     saboteurs: Annotated[tuple[str, ...], Field(min_length=1)]
     """Names of the known faults that break it."""
+    occasional: bool = False
+    """It speaks of what need not come up in a good rollout, such as an error of the engine: it binds wherever that comes up, and is among
+    the required checks only then."""
     since: str
     """The set that it came with; ``draft`` for one that is in none yet."""
     applies: Applies = Applies()

@@ -34,6 +34,7 @@ def _entry(requirement: Requirement) -> list[str]:
         f"- *Seen:* {requirement.seen}",
         f"- *Broken by:* {', '.join(f'`{name}`' for name in requirement.saboteurs)}",
         f"- *Judged of:* {', '.join(requirement.subjects)}" + ("" if requirement.draft else f"; since {requirement.since}"),
+        *(["- *Occasional:* required only where what it speaks of comes up"] if requirement.occasional else []),
         *_conditions(requirement.applies),
         "",
     ]
