@@ -66,11 +66,16 @@ class Answerer:
             raise RequestError(str(error), param="tools") from None
         text = self.tokenizer.assistant_text(turn.text, turn.calls)
         sampled = sample(self.tokenizer, text, limit=limit, stop=request.stop, include_stop=request.include_stop)
-        temperature = request.temperature if self.processed else 1.0
-        return [(sampled, likelihoods(prompt_ids, sampled.ids, temperature, self.tokenizer.size)) for _ in range(request.n)]
+        told = self._told(request)
+        return [(sampled, likelihoods(prompt_ids, sampled.ids, told, self.tokenizer.size)) for _ in range(request.n)]
 
     def _chances(self, request: ChatRequest, prompt_ids: tuple[int, ...], limit: int) -> list[tuple[Sample, Iterable[Likelihood]]]:
-        return [draw(self.tokenizer, prompt_ids, request, index, limit, processed=self.processed) for index in range(request.n)]
+        told = self._told(request)
+        return [draw(self.tokenizer, prompt_ids, request, index, limit, told=told) for index in range(request.n)]
+
+    def _told(self, request: ChatRequest) -> float:
+        """The temperature of the logprobs."""
+        return request.temperature if self.processed else 1.0
 
     def _choice(self, request: ChatRequest, sampled: Sample, logprobs: tuple[Json, ...] | None, index: int, digest: str) -> Choice:
         known = self.tokenizer.ids

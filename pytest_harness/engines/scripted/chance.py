@@ -20,10 +20,9 @@ _END_EVERY = 12
 
 
 def draw(
-    tokenizer: ChatTokenizer, prompt_ids: Sequence[int], request: ChatRequest, index: int, limit: int, *, processed: bool
+    tokenizer: ChatTokenizer, prompt_ids: Sequence[int], request: ChatRequest, index: int, limit: int, *, told: float
 ) -> tuple[Sample, list[Likelihood]]:
-    """The sample of one choice, and the likelihood of each id; of temperature 1 unless ``processed``."""
-    told = request.temperature if processed else 1.0
+    """The sample of one choice, and the likelihood of each id, told as that of the temperature ``told``."""
     if request.forced is not None:
         sampled = sample(tokenizer, request.forced, limit=limit, stop=request.stop, include_stop=request.include_stop)
         return sampled, list(likelihoods(prompt_ids, sampled.ids, told, tokenizer.size))
