@@ -132,7 +132,11 @@ def _said(evidence: Evidence, outcome: str) -> str:
 
 def _broken_call(evidence: Evidence) -> Validity | None:
     """A fault of the proxy, or one of the engine over which the agent stumbled, is not held against the agent."""
+    seen = set[int]()
     for call in evidence.calls:
+        if call.index in seen:
+            return Validity(False, "ourselves", f"the capture is broken: two calls have the index {call.index}")
+        seen.add(call.index)
         if call.outcome == "complete" and (call.forwarded is None or call.replied is None):
             missing = "request to the engine" if call.forwarded is None else "reply of the engine"
             return Validity(False, "ourselves", f"the capture is broken: call {call.index} was answered, and no {missing} is recorded")

@@ -114,8 +114,11 @@ class Graph:
 
 
 def build(calls: Iterable[Call]) -> Graph:
-    """Link the answered model calls that have ids."""
-    calls = tuple(calls)
+    """Link the answered model calls that have ids. Of calls that share an index only the first can be told from the rest by it."""
+    first: dict[int, Call] = {}
+    for call in calls:
+        first.setdefault(call.index, call)
+    calls = tuple(first.values())
     tree = Tree()
     replies = [reply for call in sorted(calls, key=lambda call: call.index) if (reply := _reply(call, tree)) is not None]
     again = superseded(calls).keys()

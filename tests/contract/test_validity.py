@@ -113,3 +113,9 @@ def test_a_trial_without_a_result_has_neither_reward_nor_exception(healthy):
     evidence = apply("no_result", healthy.pi())
     assert reward(evidence) is None
     assert trial_exception(evidence) is None
+
+
+def test_two_calls_of_one_index_make_the_capture_broken(healthy):
+    evidence = healthy.pi()
+    twice = replace(evidence, calls=(*evidence.calls, evidence.calls[-1].model_copy(update={"index": 0})))
+    assert validity(twice) == Validity(False, "ourselves", "the capture is broken: two calls have the index 0")

@@ -94,3 +94,18 @@ def test_for_every_session_a_turn_continues_the_longest_turn_that_its_prompt_beg
     for turn in graph.turns:
         before = {call: end for call, end in ends.items() if turn.prompt[: len(end)] == end}
         assert turn.parent == max(before, key=lambda call: len(before[call]), default=None)
+
+
+@given(sessions(), st.data())
+@settings(max_examples=100, deadline=None)
+def test_for_every_session_odd_numbers_of_calls_leave_a_graph(made, turns, data):
+    """Calls that are shuffled, missing, there twice, or numbered anyhow."""
+    calls = made_in(range(len(turns)), turns, made)
+    order = data.draw(st.lists(st.integers(0, len(calls) - 1), max_size=len(calls) + 3))
+    odd = [calls[position].model_copy(update={"index": data.draw(st.integers(-2, 5) | st.just(position))}) for position in order]
+    graph = build(odd)
+    assert set(graph.by_call) == {call.index for call in odd}
+    assert len(graph.by_call) == len(graph.turns)
+    assert all(graph.path(turn)[0].parent is None for turn in graph.turns)
+    for row in training_rows(graph):
+        assert len(row.ids) == len(row.mask) == len(row.logprobs)
