@@ -18,6 +18,9 @@ VERSIONS = tuple(f"ATIF-v1.{minor}" for minor in range(9))
 NO_MODEL = "<synthetic>"
 """What Claude Code calls the model of a message that it wrote by itself, e.g. of an API error."""
 
+DEPTH = 100
+"""How many subagents may stand inside each other: no agent goes so deep, and a walk would not come back from much more."""
+
 Json = dict[str, Any]
 Role = Literal["root", "continuation", "subagent"]
 
@@ -180,27 +183,40 @@ class _Reader:
         self.orphans: list[Document] = []
 
     def read(self, path: str, raw: Json) -> Trace:
-        self._add(Document(path, "", raw, "root"))
+        self._add(Document(path, "", raw, "root"), 0)
         return Trace(tuple(self.documents), tuple(self.dangling), tuple(self.orphans))
 
-    def _add(self, document: Document) -> None:
+    def _add(self, document: Document, depth: int) -> None:
+        """The document with its subagents, and after them what continues it."""
+        if depth > DEPTH:
+            self.dangling.append(Problem(document.path, f"at most {DEPTH} subagents inside each other", "more, which were not read"))
+            return
+        following: Document | None = document
+        while following is not None:
+            self._one(following, depth)
+            following = self._continuation(following)
+
+    def _one(self, document: Document, depth: int) -> None:
         self.documents.append(document)
         self._media(document)
         children = [
             Document(document.path, f"{document.place}{'.' if document.place else ''}subagent_trajectories[{number}]", raw, "subagent")
             for number, raw in enumerate(document.embedded)
         ]
-        referred = self._references(document, children)
+        referred = self._references(document, children, depth)
         self._ids(children)
         self.orphans += [child for child in children if child.raw.get("trajectory_id") not in referred]
         for child in children:
-            self._add(child)
-        continuation = document.raw.get("continued_trajectory_ref")
-        if isinstance(continuation, str):
-            role: Role = "subagent" if document.role == "subagent" else "continuation"
-            self._file(document, continuation, document.at("continued_trajectory_ref"), role)
+            self._add(child, depth + 1)
 
-    def _references(self, document: Document, children: list[Document]) -> list[Any]:
+    def _continuation(self, document: Document) -> Document | None:
+        reference = document.raw.get("continued_trajectory_ref")
+        if not isinstance(reference, str):
+            return None
+        role: Role = "subagent" if document.role == "subagent" else "continuation"
+        return self._file(document, reference, document.at("continued_trajectory_ref"), role)
+
+    def _references(self, document: Document, children: list[Document], depth: int) -> list[Any]:
         """Follow the references of all steps; returns the ids that they name."""
         ids = [child.raw.get("trajectory_id") for child in children]
         named = []
@@ -211,7 +227,9 @@ class _Reader:
                     name, file = reference.get("trajectory_id"), reference.get("trajectory_path")
                     named.append(name)
                     if isinstance(file, str) and name not in ids:
-                        self._file(document, file, f"{where}.trajectory_path", "subagent")
+                        told = self._file(document, file, f"{where}.trajectory_path", "subagent")
+                        if told is not None:
+                            self._add(told, depth + 1)
                     elif name not in ids:
                         self.dangling.append(Problem(f"{where}.trajectory_id", "an embedded subagent with this id", repr(name)))
         return named
@@ -225,9 +243,10 @@ class _Reader:
                 self.dangling.append(Problem(child.at("trajectory_id"), "an id that no other embedded subagent has", repr(name)))
             seen.add(name if isinstance(name, str) else None)
 
-    def _file(self, document: Document, reference: str, where: str, role: Role) -> None:
+    def _file(self, document: Document, reference: str, where: str, role: Role) -> Document | None:
+        """The document in the file, where it is one that was not read yet."""
         if "://" in reference:
-            return  # elsewhere: nobody can look
+            return None  # elsewhere: nobody can look
         path = next((path for path in _places(reference, document.path) if path in self.files), None)
         raw = _document(self.files.get(path or ""))
         if path is None or raw is None:
@@ -237,7 +256,8 @@ class _Reader:
         ):
             self.dangling.append(Problem(where, "another file", f"{reference}, which is itself a part of what refers to it"))
         elif all(known.path != path for known in self.documents):
-            self._add(Document(path, "", raw, role))
+            return Document(path, "", raw, role)
+        return None
 
     def _media(self, document: Document) -> None:
         for step in document.steps:

@@ -116,3 +116,48 @@ def test_stored_evidence_knows_the_files_that_are_no_text(healthy, tmp_path):
     read = read_evidence(folder)
     assert read.others == {"trial/agent/images/shed.png"}
     assert set(read.files) == {"trial/agent/trajectory.json"}
+
+
+def nested(levels):
+    """The text of a trajectory in which so many subagents stand inside each other, each referred to by its parent."""
+    reference = [{"trajectory_id": "inner"}]
+    asks = {"step_id": 1, "source": "agent", "message": "", "observation": {"results": [{"subagent_trajectory_ref": reference}]}}
+    opening = json.dumps({"trajectory_id": "inner", "steps": [asks]})[:-1] + ', "subagent_trajectories": ['
+    return opening * levels + json.dumps({"trajectory_id": "inner", "steps": []}) + "]}" * levels
+
+
+@pytest.mark.parametrize("levels", [101, 400])
+def test_subagents_inside_each_other_without_end_are_one_finding(healthy, levels):
+    evidence = replace(healthy.pi(), files={PATH: nested(levels)})
+    answers = {requirement.id: judge_one(evidence, requirement) for requirement in ATF}
+    assert [answer.reason for answer in answers.values() if answer.result == "error"] == []
+    (finding,) = answers["ATF-009"].findings
+    assert (finding.where, finding.expected) == (PATH, "at most 100 subagents inside each other")
+
+
+def test_as_many_subagents_inside_each_other_as_are_read_are_no_finding(healthy):
+    found = read_trace({PATH: nested(100)})
+    assert (len(found.documents), found.dangling, found.orphans) == (101, (), ())
+
+
+@pytest.mark.parametrize("text", ["[" * 200_000, nested(5000)])
+def test_a_document_that_no_parser_takes_is_one_finding(healthy, text):
+    evidence = replace(healthy.pi(), files={PATH: text})
+    answers = {requirement.id: judge_one(evidence, requirement) for requirement in ATF}
+    assert [answer.reason for answer in answers.values() if answer.result == "error"] == []
+    assert [finding.seen for finding in answers["ATF-001"].findings] == ["a file that is no JSON object, or one that is nested too deeply"]
+
+
+def test_subagents_in_files_of_their_own_may_refer_to_each_other_without_end():
+    def refers(number):
+        results = [{"subagent_trajectory_ref": [{"trajectory_path": f"{number}.json"}]}]
+        return {"steps": [{"step_id": 1, "source": "agent", "message": "", "observation": {"results": results}}]}
+
+    found = trace(refers(0), **{str(number): refers(number + 1) for number in range(1000)})
+    assert [problem.expected for problem in found.dangling] == ["at most 100 subagents inside each other"]
+
+
+def test_a_thousand_files_may_continue_each_other():
+    files = {str(number): {"continued_trajectory_ref": f"{number + 1}.json"} for number in range(999)} | {"999": {}}
+    found = trace({"continued_trajectory_ref": "0.json"}, **files)
+    assert (len(found.documents), found.dangling) == (1001, ())

@@ -24,7 +24,8 @@ def a_well_formed_trajectory_is_there(evidence: Evidence) -> Iterator[Fault]:
     """Version, agent and numbering, of every document that belongs to it."""
     trace = trace_of(evidence)
     if trace is None:
-        yield Fault(None, "an ATIF document", "a file that is no JSON object" if PATH in evidence.files else "no such file", PATH)
+        unread = "a file that is no JSON object, or one that is nested too deeply"
+        yield Fault(None, "an ATIF document", unread if PATH in evidence.files else "no such file", PATH)
         return
     for document in trace.documents:
         yield from _well_formed(document)
