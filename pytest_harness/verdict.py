@@ -75,8 +75,8 @@ class RequirementVerdict:
 
     @property
     def due(self) -> bool:
-        """Whether it is required: always, or where it is occasional because it came up."""
-        return self.standing != "not_exercised" or not self.requirement.occasional
+        """Whether it is required: always, save where it is occasional and whoever looked saw that it did not come up."""
+        return not (self.requirement.occasional and self.standing == "not_exercised" and self.counts)
 
 
 @dataclass(frozen=True)
@@ -301,10 +301,14 @@ def _attempts(rollouts: list[Rollout], scenario: str) -> int:
 
 
 def _not_exercised(engine: str, rollouts: list[Rollout], musts: list[RequirementVerdict]) -> list[str]:
-    judged = {judgement.requirement.id for rollout in rollouts for judgement in rollout.judgements}
-    settled = {
-        judgement.requirement.id for rollout in rollouts for judgement in rollout.judgements if judgement.result in {"passed", "deviation"}
-    }
-    due = [verdict.requirement.id for verdict in musts if not verdict.requirement.occasional]
-    open_musts = [name for name in due if name in judged - settled]
+    results: defaultdict[str, set[Result]] = defaultdict(set)
+    for rollout in rollouts:
+        for judgement in rollout.judgements:
+            results[judgement.requirement.id].add(judgement.result)
+    open_musts = [verdict.requirement.id for verdict in musts if _open(verdict.requirement, results[verdict.requirement.id])]
     return [f"evidence on {engine} that exercises {', '.join(open_musts)}"] if open_musts else []
+
+
+def _open(requirement: Requirement, results: set[Result]) -> bool:
+    """Whether it was judged and nothing settles it; what is occasional may not have come up."""
+    return bool(results - {"not_exercised"} if requirement.occasional else results) and not results & {"passed", "deviation"}

@@ -41,7 +41,7 @@ def print_matrix(report: Report, console: Console) -> None:
         verdict = f"{seam.status}: {seam.why}" if seam.why else seam.status
         _line(console, f"{seam.name}: {_rollouts(seam)}; {verdict}")
         open_musts = [each for each in seam.requirements if _binding(each) and each.standing in ("not_exercised", "unverifiable")]
-        if absent := [each.id for each in open_musts if each.occasional and each.standing == "not_exercised"]:
+        if absent := [each.id for each in open_musts if each.occasional and each.standing == "not_exercised" and each.results]:
             _line(console, f"  did not come up, so not required: {', '.join(absent)}", "dim")
         open_musts = [each for each in open_musts if each.id not in absent]
         for requirement in open_musts:
