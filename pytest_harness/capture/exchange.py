@@ -10,7 +10,8 @@ import asyncio
 import contextlib
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+import msgspec
 
 from pytest_harness.capture.admission import Forward, Refuse, Stop
 from pytest_harness.capture.dialects.base import Dialect, MalformedReplyError, RefusalError, Route
@@ -55,8 +56,7 @@ _WATCH_AFTER_SECONDS = 0.05
 """A call that is over sooner is not watched: nobody could have gone away long before, and watching costs more than the call."""
 
 
-@dataclass(frozen=True, slots=True)
-class Incoming:
+class Incoming(msgspec.Struct, frozen=True):
     """A request as it came, its body whole and without content encoding."""
 
     method: str
@@ -513,7 +513,8 @@ _JSON: Headers = (("content-type", "application/json"),)
 
 _EXPLANATIONS = {
     "unreachable_upstream": "The engine behind this proxy cannot be reached.",
-    "cut_upstream": "The engine behind this proxy broke off before its reply was whole.",
+    # Some harnesses go by the words: these are what a transport says, so that they try again as they would without a proxy.
+    "cut_upstream": "Connection closed: the engine behind this proxy broke off before its reply was whole.",
     "malformed_upstream": "The engine behind this proxy sent a reply that is not a chat completion.",
     "proxy_error": "This proxy failed to handle the call.",
     "session_closed": "The session of this key was closed while the call was running.",

@@ -39,8 +39,7 @@ class JournalError(Exception):
     """A journal that cannot be written or read; the message names the file, what is wrong and what to do."""
 
 
-@dataclass(slots=True)
-class Written:
+class Written(msgspec.Struct):
     """One message to be written down. ``recipe`` makes its body out of another message's; None where it has a body of its own."""
 
     headers: Mapping[str, str]
@@ -58,8 +57,7 @@ class Moments(NamedTuple):
     replied: float | None = None
 
 
-@dataclass(slots=True, kw_only=True)
-class CallRecord:
+class CallRecord(msgspec.Struct, kw_only=True):
     """A call to be written down, without secrets. ``forwarded`` may be made of ``received``, ``delivered`` of ``replied``."""
 
     index: int
@@ -79,7 +77,7 @@ class CallRecord:
     outcome: Outcome
     error: str | None = None
     times: Moments
-    more: Mapping[str, Any] = field(default_factory=dict)
+    more: dict[str, Any] = {}
     """Further fields of the evidence's call."""
 
 
@@ -208,7 +206,7 @@ class Journal:
                 forwarded,
                 replied,
                 delivered,
-                dict(record.more),
+                record.more,
             )
             self._append(_ENCODER.encode(frame))
             self._last = next_last

@@ -6,8 +6,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Protocol
+
+import msgspec
 
 from pytest_harness.capture.admission import Stop
 from pytest_harness.capture.dialects.base import Dialect, Reply, Route
@@ -22,8 +23,7 @@ CHAT = Chat()
 _END = b"data: " + DONE + b"\n\n"
 
 
-@dataclass(slots=True)
-class Outgoing:
+class Outgoing(msgspec.Struct):
     """A piece for the harness: its bytes, and as spans of the engine's bytes and bytes of our own."""
 
     data: bytes

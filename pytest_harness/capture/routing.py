@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from urllib.parse import parse_qsl
+
+import msgspec
 
 from pytest_harness.capture.dialects import TRANSLATED
 from pytest_harness.capture.dialects.base import QUERY, Dialect, Route
@@ -23,8 +24,7 @@ _ALL: tuple[Dialect | Chat, ...] = (CHAT, *TRANSLATED)
 _COMPLETIONS = frozenset({"/v1/chat/completions", "/chat/completions"})
 
 
-@dataclass(frozen=True, slots=True)
-class Found:
+class Found(msgspec.Struct, frozen=True):
     """A dialect and what its path asks for; None if it has no such route. ``allowed`` are the methods it has, if it has the path."""
 
     dialect: Dialect | Chat

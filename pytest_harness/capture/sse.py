@@ -7,15 +7,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+
+import msgspec
 
 _EVENT_END = re.compile(rb"(?:\r\n|\n|\r(?!\n))(?:\r\n|\n|\r(?!\n))")
 _LINE_END = re.compile(rb"\r\n|\n|\r")
 _LONGEST_END = 4
 
 
-@dataclass(slots=True)
-class ServerSentEvent:
+class ServerSentEvent(msgspec.Struct):
     """One event, ``raw`` with the blank line that ends it."""
 
     raw: bytes

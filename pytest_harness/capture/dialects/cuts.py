@@ -13,7 +13,6 @@ key occurs again, this was not the usual form. The ids themselves are only looke
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import msgspec
 
@@ -73,8 +72,7 @@ _LIST = msgspec.json.Decoder(list[msgspec.Raw])
 _TOOL_CALL = msgspec.json.Decoder(_ToolCall)
 
 
-@dataclass(slots=True)
-class Cut:
+class Cut(msgspec.Struct):
     """``spans`` are what of the reply is for the harness, in order, with the bytes that take the place of a cut; None if nothing is."""
 
     spans: list[Span | bytes] | None
@@ -134,8 +132,7 @@ def cut_event(data: bytes, wishes: Wishes, calls: CallIds) -> Cut | None:  # noq
     return cut
 
 
-@dataclass(slots=True)
-class _Look:
+class _Look(msgspec.Struct):
     """A reply without its prompt's ids, parsed as little as possible. ``bounds``, ``start`` and ``ids`` are places in the data."""
 
     document: _Document
@@ -158,9 +155,17 @@ class _Look:
         for choice in document.choices:
             if bytes(choice.prompt_token_ids):
                 return None
+            passing = (0, 0)
+            logprobs = bytes(choice.logprobs)
+            if not wishes.wants_logprobs and logprobs not in _NONE:
+                at = _place(slim, b'"logprobs":', logprobs)
+                if at is None:
+                    return None
+                passing = at[1] - len(logprobs), at[1]
+                holes.append((*passing, b"null"))
             ids = bytes(choice.token_ids)
             if ids:
-                at = _place(slim, b'"token_ids":', ids)
+                at = _place(slim, b'"token_ids":', ids, passing)
                 if at is None:
                     return None
                 span = _with_comma(slim, *at)
@@ -168,12 +173,6 @@ class _Look:
                     return None
                 holes.append((*span, b""))
                 sampled = ids.count(b",") + 1 if len(ids) > 2 and ids[:1] == b"[" else 0
-            logprobs = bytes(choice.logprobs)
-            if not wishes.wants_logprobs and logprobs not in _NONE:
-                at = _place(slim, b'"logprobs":', logprobs)
-                if at is None:
-                    return None
-                holes.append((at[1] - len(logprobs), at[1], b"null"))
         if bytes(document.prompt_token_ids):
             in_place = None if self.ids is None else (self.key, self.ids[0] - self.start + 1)
             at = in_place or _place(slim, _KEY, bytes(document.prompt_token_ids))
@@ -285,19 +284,24 @@ def _look(data: bytes, bounds: Span, inner: Span, known_ids: bytes = b"") -> _Lo
     return _Look(document, slim, bounds, start, ids, key - start)
 
 
-def _place(slim: bytes, key: bytes, value: bytes) -> Span | None:
-    """Where this key with this value stands; None if it is not there, or more than once."""
+def _place(slim: bytes, key: bytes, value: bytes, passing: Span = (0, 0)) -> Span | None:
+    """Where this key with this value stands; None if it is not there, or more than once.
+
+    It is not looked for inside ``passing``, which is a value beside it, nor inside the value: nothing holds itself.
+    """
     place: Span | None = None
-    begin = slim.find(key)
-    while begin >= 0:
-        at = begin + len(key)
-        if slim[at : at + 1] == b" ":
-            at += 1
-        if slim.startswith(value, at):
-            if place is not None:
-                return None
-            place = begin, at + len(value)
-        begin = slim.find(key, at)
+    for start, stop in ((0, passing[0]), (passing[1], len(slim))):
+        begin = slim.find(key, start, stop)
+        while begin >= 0:
+            at = begin + len(key)
+            if slim[at : at + 1] == b" ":
+                at += 1
+            if slim.startswith(value, at):
+                if place is not None:
+                    return None
+                at += len(value)
+                place = begin, at
+            begin = slim.find(key, at, stop)
     return place
 
 

@@ -7,7 +7,8 @@ not match is left to ``cuts``, which looks at any JSON, and both give the same (
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+
+import msgspec
 
 from pytest_harness.capture.dialects.call_ids import CallIds
 from pytest_harness.capture.dialects.chat_reply import Wishes
@@ -28,8 +29,7 @@ _EVENT = re.compile(
 )
 
 
-@dataclass(slots=True)
-class Token:
+class Token(msgspec.Struct):
     """``spans`` and ``data`` are what of the event is for the harness, as places in it and as bytes; empty if it came for its ids alone."""
 
     spans: list[tuple[int, int] | bytes]
