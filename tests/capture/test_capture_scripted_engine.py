@@ -15,6 +15,8 @@ TOOLS = [
     {"type": "function", "function": {"name": "bash", "parameters": {"type": "object", "properties": {"command": {"type": "string"}}}}}
 ]
 CAPTURE_ONLY = {"prompt_token_ids", "token_ids"}
+LATE = {"system_fingerprint"}
+"""An engine tells it in the last chunk of a stream: that of the usage, which the capture asks for and which the harness may not want."""
 PER_REQUEST = {"id", "created"}
 
 
@@ -35,7 +37,8 @@ def comparable(value):
 def parsed(reply: httpx.Response):
     if reply.headers["content-type"].startswith("text/event-stream"):
         data = [block.removeprefix("data: ") for block in reply.text.split("\n\n") if block]
-        return [part if part == "[DONE]" else comparable(json.loads(part)) for part in data]
+        chunks = [{} if part == "[DONE]" else comparable(json.loads(part)) for part in data]
+        return [{name: value for name, value in chunk.items() if name not in LATE} for chunk in chunks]
     return comparable(reply.json())
 
 

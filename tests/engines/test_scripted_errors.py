@@ -7,6 +7,7 @@ from .conftest import BASH
 NAMED = {"type": "function", "function": {"name": "nope"}}
 IMAGE = [{"role": "user", "content": [{"type": "image_url", "image_url": {"url": "data:,"}}]}]
 USER = {"role": "user", "content": "x"}
+CALL = {"id": "call_1", "type": "function"}
 
 
 @pytest.mark.parametrize(
@@ -35,7 +36,7 @@ USER = {"role": "user", "content": "x"}
         ({"n": 2, "temperature": 0}, 400, "BadRequestError", "greedy"),
         ({"stream_options": {"include_usage": True}}, 400, "BadRequestError", "Stream options can only be defined when `stream=True`."),
         ({"stop": [1]}, 400, "Bad Request", "valid string"),
-        ({"stream": "yes"}, 400, "Bad Request", "valid boolean"),
+        ({"stream": "maybe"}, 400, "Bad Request", "valid boolean"),
     ],
 )
 def test_a_bad_request_is_refused_as_vllm_refuses_it(client, fields, status, kind, said):
@@ -54,8 +55,8 @@ def test_a_bad_request_is_refused_as_vllm_refuses_it(client, fields, status, kin
         {"tools": None},
         {"messages": [USER, {"role": "tool", "tool_call_id": "nobody", "content": "x"}]},
         {"messages": [USER, {"role": "assistant", "tool_calls": []}]},
-        {"messages": [USER, {"role": "assistant", "tool_calls": [{"function": {"name": "bash", "arguments": ""}}]}]},
-        {"messages": [USER, {"role": "assistant", "tool_calls": [{"function": {"name": "bash", "arguments": "{broken"}}]}]},
+        {"messages": [USER, {"role": "assistant", "tool_calls": [{**CALL, "function": {"name": "bash", "arguments": ""}}]}]},
+        {"messages": [USER, {"role": "assistant", "tool_calls": [{**CALL, "function": {"name": "bash", "arguments": "{broken"}}]}]},
         {"messages": [{"role": "developer", "content": "x"}, {"role": "martian", "content": [{"type": "text", "text": "x"}]}]},
         {"guided_choice": ["x"], "store": False, "unheard_of": {"a": 1}},
         {"tool_choice": "none"},
@@ -79,7 +80,7 @@ def test_a_prompt_as_long_as_the_context_leaves_no_room(serve):
     assert (reply.status_code, reply.json()["error"]["message"]) == (400, "max_tokens must be at least 1, got 0.")
 
 
-@pytest.mark.parametrize("raw", [b"{not json", b"", b"\xff\xfe", b"[]", b"42"])
+@pytest.mark.parametrize("raw", [b"{not json", b"", b"[]", b"42"])
 def test_a_body_that_is_no_json_object_is_a_bad_request(client, raw):
     reply = client.post("/v1/chat/completions", content=raw, headers={"content-type": "application/json"})
     assert (reply.status_code, reply.json()["error"]["type"]) == (400, "Bad Request")
@@ -101,9 +102,44 @@ def test_a_wrong_key_is_unauthorized_on_v1_only(serve):
     assert client.chat().status_code == 200
 
 
-def test_an_id_out_of_the_vocabulary_is_refused(client):
-    reply = client.post("/detokenize", json={"tokens": [999999]})
-    assert (reply.status_code, reply.json()["error"]["message"]) == (400, "Token id 999999 is out of vocabulary")
+def test_an_id_out_of_the_vocabulary_has_no_text(client):
+    assert client.post("/detokenize", json={"tokens": [999999]}).json() == {"prompt": ""}
+
+
+def test_more_tokens_than_the_context_has_are_refused(serve):
+    error = serve(max_model_len=500).chat(max_completion_tokens=501).json()["error"]
+    assert (error["code"], error["param"]) == (400, "max_completion_tokens")
+    assert "max_completion_tokens=501 cannot be greater than max_model_len=500" in error["message"]
+
+
+def test_sampling_is_refused_only_where_the_prompt_fits(serve):
+    assert serve(max_model_len=20).chat(temperature=3).json()["error"]["param"] == "input_tokens"
+    assert serve().chat(temperature=3, model="nope").json()["error"]["param"] == "model"
+
+
+@pytest.mark.parametrize(("value", "read"), [("1.0", 1), (True, 1), (2.0, 2), ("2", 2)])
+def test_a_number_may_be_written_in_other_ways(client, value, read):
+    assert len(client.chat(n=value).json()["choices"]) == read
+
+
+def test_more_choices_than_vllm_makes_are_refused(client):
+    assert "n must be at most 16384" in client.chat(n=1_000_000).json()["error"]["message"]
+
+
+def test_bytes_that_are_no_text_are_refused_below_vllm(client):
+    reply = client.post("/v1/chat/completions", content=b"\xff\xfe", headers={"content-type": "application/json"})
+    assert (reply.status_code, reply.json()) == (400, {"detail": "There was an error parsing the body"})
+
+
+@pytest.mark.parametrize("arguments", ["", "{broken", "[1]", '"ls"', "null"])
+def test_arguments_in_a_history_that_are_no_object_become_an_empty_one(client, arguments):
+    call = {**CALL, "function": {"name": "bash", "arguments": arguments}}
+    asked = [
+        [USER, {"role": "assistant", "tool_calls": [{**call, "function": {"name": "bash", "arguments": told}}]}]
+        for told in (arguments, "{}")
+    ]
+    first, second = (client.chat(messages=messages).json()["prompt_token_ids"] for messages in asked)
+    assert first == second
 
 
 def test_a_tool_that_is_not_offered_is_named_in_the_refusal(client):

@@ -189,7 +189,7 @@ def test_a_reply_that_is_too_long_is_cut_where_it_was_asked_to(client):
 
 def test_a_limit_beyond_the_context_is_clamped(serve):
     length = len(serve().chat().json()["prompt_token_ids"]) + 4
-    reply = serve(max_model_len=length).chat(max_tokens=1000).json()
+    reply = serve(max_model_len=length).chat(max_tokens=length).json()
     assert reply["choices"][0]["finish_reason"] == "length"
     assert reply["usage"]["total_tokens"] == length
 

@@ -8,10 +8,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from pytest_harness.engines.scripted.chance import draw
-from pytest_harness.engines.scripted.errors import RequestError, too_long
+from pytest_harness.engines.scripted.errors import RequestError, too_long, too_much
 from pytest_harness.engines.scripted.parser import Delta, apart, deltas, message
 from pytest_harness.engines.scripted.request import ChatRequest
-from pytest_harness.engines.scripted.sampling import Likelihood, Sample, likelihoods, sample
+from pytest_harness.engines.scripted.sampling import Likelihood, Sample, lagging, likelihoods, sample
 from pytest_harness.engines.scripted.script import Script, ScriptMismatchError
 from pytest_harness.engines.scripted.tokenizer import CALL, END_OF_CALL, END_OF_THOUGHT, THOUGHT, ChatTokenizer
 from pytest_harness.engines.scripted.wire import Choice, Json, Reply, logprob_entry
@@ -34,10 +34,17 @@ class Answerer:
 
         Raises RequestError if the request fits neither the context nor the script.
         """
-        prompt_ids = tuple(self.tokenizer.encode(self.tokenizer.render(request.messages, request.tools)))
+        prompt = self.tokenizer.render(request.messages, request.tools)
+        if any("\ud800" <= char <= "\udfff" for char in prompt):
+            raise RequestError("TextEncodeInput must be Union[TextInputSequence, Tuple[InputSequence, InputSequence]]")
+        prompt_ids = tuple(self.tokenizer.encode(prompt))
+        if request.max_tokens is not None and request.max_tokens > self.max_model_len:
+            raise too_much(request.max_tokens, request.max_tokens_name, self.max_model_len)
         room = self.max_model_len - len(prompt_ids)
         if room < 0:
             raise too_long(self.max_model_len)
+        if request.refusal is not None:
+            raise request.refusal
         if room == 0:
             raise RequestError("max_tokens must be at least 1, got 0.", param="max_tokens")
         limit = room if request.max_tokens is None else min(room, request.max_tokens)
@@ -51,6 +58,7 @@ class Answerer:
             fingerprint=f"scripted-{self.tokenizer.digest[:8]}",
             request=request,
             prompt_ids=prompt_ids,
+            prompt=prompt,
             choices=tuple(
                 self._choice(request, sampled, self._entries(request, sampled, found), index, digest)
                 for index, (sampled, found) in enumerate(drawn)
@@ -64,7 +72,8 @@ class Answerer:
             turn = script.turn(request.messages, request.offered, request.tool_choice)
         except ScriptMismatchError as error:
             raise RequestError(str(error), param="tools") from None
-        text = self.tokenizer.assistant_text(turn.text, turn.calls)
+        # Where vLLM must make a call it leaves no room for words.
+        text = self.tokenizer.assistant_text("" if request.must_call else turn.text, turn.calls)
         sampled = sample(self.tokenizer, text, limit=limit, stop=request.stop, include_stop=request.include_stop)
         told = self._told(request)
         return [(sampled, likelihoods(prompt_ids, sampled.ids, told, self.tokenizer.size)) for _ in range(request.n)]
@@ -79,16 +88,20 @@ class Answerer:
 
     def _choice(self, request: ChatRequest, sampled: Sample, logprobs: tuple[Json, ...] | None, index: int, digest: str) -> Choice:
         known = self.tokenizer.ids
-        thought = apart(sampled.ids, sampled.pieces, begin_mark=known[THOUGHT], end_mark=known[END_OF_THOUGHT]) if self.reasons else []
+        tools = request.tools is not None and request.tool_choice != "none"
+        whole = request.include_stop or (tools and known[CALL] in sampled.ids)
+        pieces = sampled.pieces if whole else lagging(sampled.pieces, request.stop)
+        thought = apart(sampled.ids, pieces, begin_mark=known[THOUGHT], end_mark=known[END_OF_THOUGHT]) if self.reasons else []
         parts = thought + deltas(
             sampled.ids[len(thought) :],
-            sampled.pieces[len(thought) :],
+            pieces[len(thought) :],
             call_mark=known[CALL],
             end_mark=known[END_OF_CALL],
-            tools=request.tools is not None and request.tool_choice != "none",
+            tools=tools,
+            streamed=request.stream,
         )
         if not request.parallel_tool_calls:  # as in vLLM: the calls after the first are sampled, but not told
-            parts = [Delta() if part.call else part for part in parts]
+            parts = [Delta(withheld=True) if part.call else part for part in parts]
         _, calls = message(parts)
         called = calls and sampled.finish_reason == "stop" and not request.named_tool
         return Choice(
@@ -102,11 +115,16 @@ class Answerer:
         )
 
     def _entries(self, request: ChatRequest, sampled: Sample, found: Iterable[Likelihood]) -> tuple[Json, ...] | None:
-        if not request.logprobs:
+        if not request.logprobs or request.hides:
             return None
+        pieces = self.tokenizer.decode_pieces(sampled.ids)
+        texts = [
+            self.tokenizer.decode([token]) if token in self.tokenizer.specials else piece
+            for token, piece in zip(sampled.ids, pieces, strict=True)
+        ]
         return tuple(
-            logprob_entry(self.tokenizer, token, likelihood, top=request.top_logprobs, as_ids=request.tokens_as_ids)
-            for token, likelihood in zip(sampled.ids, found, strict=True)
+            logprob_entry(self.tokenizer, token, text, likelihood, top=request.top_logprobs, as_ids=request.tokens_as_ids)
+            for token, text, likelihood in zip(sampled.ids, texts, found, strict=True)
         )
 
 

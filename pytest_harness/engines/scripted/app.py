@@ -91,8 +91,14 @@ class ScriptedEngine:
         return self._api_key is None or request_headers(scope).get("authorization") == f"Bearer {self._api_key}"
 
     async def _models(self, scope: Scope, receive: Receive, send: Send) -> None:  # noqa: ARG002
+        never = dict.fromkeys(("allow_create_engine", "allow_search_indices", "allow_fine_tuning", "is_blocking"), False)
+        always = dict.fromkeys(("allow_sampling", "allow_logprobs", "allow_view"), True)
+        identity = {"id": f"modelperm-{self.model}", "object": "model_permission", "created": self._started}
+        permission = {**identity, **never, **always, "organization": "*", "group": None}
         card = {"id": self.model, "object": "model", "created": self._started, "owned_by": "vllm", "root": self.model, "parent": None}
-        await send_json(send, 200, {"object": "list", "data": [{**card, "max_model_len": self._answerer.max_model_len, "permission": []}]})
+        await send_json(
+            send, 200, {"object": "list", "data": [{**card, "max_model_len": self._answerer.max_model_len, "permission": [permission]}]}
+        )
 
     async def _health(self, scope: Scope, receive: Receive, send: Send) -> None:  # noqa: ARG002
         await send_body(send, 200, b"", {})
@@ -119,12 +125,13 @@ class ScriptedEngine:
         body = await read_body(scope, receive)
         self._check_model(body)
         ids = body.get("tokens")
-        if not isinstance(ids, list) or not all(type(token) is int for token in ids):
-            raise malformed("Input should be a list of integers", "body.tokens")
-        for token in ids:
-            if not 0 <= token < self.tokenizer.size:
-                raise RequestError(f"Token id {token} is out of vocabulary")
-        await send_json(send, 200, {"prompt": self.tokenizer.decode(ids)})
+        if not isinstance(ids, list):
+            raise malformed("Input should be a valid list", "body.tokens")
+        for number, token in enumerate(ids):
+            if type(token) is not int:
+                raise malformed("Input should be a valid integer", f"body.tokens.{number}")
+        known = [token for token in ids if 0 <= token < self.tokenizer.size]  # vLLM leaves the others out
+        await send_json(send, 200, {"prompt": self.tokenizer.decode(known)})
 
     def _check_model(self, body: Mapping[str, Any]) -> None:
         asked = body.get("model")

@@ -1,7 +1,8 @@
 """The Hermes tool parser: what each sampled token adds to the message, as content or as part of a tool call.
 
-A reply that is not streamed is the sum of these deltas, so both forms say the same. A call that the sample does not finish (cut by a
-limit or a stop string) is no call: as in vLLM's unstreamed replies all of the text is then content, in both forms.
+A reply that is not streamed is the sum of these deltas, so both forms say the same, but for a call that the sample does not finish (cut by
+a limit or a stop string). There vLLM's two forms differ, and so do these: in a reply that is not streamed it is no call, and all of the
+text is content; a stream has told it as a call before it could know.
 """
 
 from __future__ import annotations
@@ -27,6 +28,8 @@ class Delta:
     name: str | None = None
     arguments: str | None = None
     reasoning: str | None = None
+    withheld: bool = False
+    """Part of a call that the client did not want to hear of."""
 
 
 @dataclass(frozen=True)
@@ -37,9 +40,9 @@ class Call:
     arguments: str
 
 
-def deltas(ids: Sequence[int], pieces: Sequence[str], *, call_mark: int, end_mark: int, tools: bool) -> list[Delta]:
+def deltas(ids: Sequence[int], pieces: Sequence[str], *, call_mark: int, end_mark: int, tools: bool, streamed: bool) -> list[Delta]:
     """What each token adds; parallel to ``ids``. The marks are the ids of ``<tool_call>`` and ``</tool_call>``."""
-    if not tools or call_mark not in ids or ids.count(call_mark) != ids.count(end_mark):
+    if not tools or call_mark not in ids or (not streamed and ids.count(call_mark) != ids.count(end_mark)):
         return [Delta(content=piece) for piece in pieces]
     return list(_deltas(ids, pieces, call_mark, end_mark))
 
@@ -89,7 +92,7 @@ class _CallReader:
     """Reads the JSON of one call as it grows; its ``arguments`` end where their outermost bracket closes."""
 
     def __init__(self) -> None:
-        self._head = ""
+        self._head = self._held = ""
         self._named = self._headed = self._quoted = self._escaped = self._ended = False
         self._depth = 0
 
@@ -103,7 +106,11 @@ class _CallReader:
                 name, self._named = json.loads(found[1]), True
             if found := _HEAD.match(self._head):
                 piece, self._headed = self._head[found.end() :], True
-        return name, "".join(self._arguments(piece)) or None
+        # vLLM strips what it has of a call, so white space waits for what follows it.
+        self._held += "".join(self._arguments(piece))
+        arguments = self._held.rstrip()
+        self._held = self._held[len(arguments) :]
+        return name, arguments or None
 
     def _arguments(self, piece: str) -> Iterator[str]:
         for char in piece:

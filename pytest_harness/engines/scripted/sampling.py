@@ -12,7 +12,7 @@ import hashlib
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import accumulate
+from itertools import accumulate, pairwise
 
 from pytest_harness.engines.scripted.tokenizer import ChatTokenizer
 
@@ -81,6 +81,15 @@ def ended(tokenizer: ChatTokenizer, ids: Sequence[int], stop: Sequence[str] = ()
                 end = at + len(string) if include_stop else at
                 return Sample(tuple(ids[:number]), tuple(_cut(pieces[:number], end)), "stop", string)
     return None
+
+
+def lagging(pieces: Sequence[str], stop: Sequence[str]) -> list[str]:
+    """The pieces as vLLM delivers them beside ``stop`` strings: so many characters late as may turn out to begin one of them."""
+    late = max(map(len, stop), default=1) - 1
+    text = "".join(pieces)
+    reached = list(accumulate(map(len, pieces)))
+    told = [0, *(max(0, end - late) for end in reached[:-1]), len(text)]
+    return [text[start:end] for start, end in pairwise(told)] if pieces else []
 
 
 def _cut(pieces: Sequence[str], end: int) -> Iterator[str]:

@@ -1,7 +1,7 @@
 """The bundled tokenizer with its chat template: conversations to ids, ids to bytes.
 
 The template is rendered as transformers and vLLM do it: a sandboxed jinja2 environment in which ``tojson`` keeps the order of keys and
-all characters. Tool arguments reach it as an object where they are valid JSON, as in vLLM, so a client may space them as it likes.
+all characters. What reaches it of messages and tools is what vLLM lets through: ``conversation.py``.
 """
 
 from __future__ import annotations
@@ -10,13 +10,13 @@ import codecs
 import hashlib
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
 from functools import lru_cache
 from typing import Any, Self
 
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 from tokenizers import Tokenizer, pre_tokenizers
 
+from pytest_harness.engines.scripted.conversation import message_for_template, tool_for_template
 from pytest_harness.resources import resource
 
 END_OF_TURN = "<|im_end|>"
@@ -60,8 +60,8 @@ class ChatTokenizer:
     def render(self, messages: Messages, tools: Tools | None = None, *, add_generation_prompt: bool = True) -> str:
         """The text of a conversation."""
         return self._template.render(
-            messages=[_with_parsed_arguments(message) for message in messages],
-            tools=tools,
+            messages=[message_for_template(message) for message in messages],
+            tools=None if tools is None else [tool_for_template(tool) for tool in tools],
             add_generation_prompt=add_generation_prompt,
         )
 
@@ -87,6 +87,11 @@ class ChatTokenizer:
         """The text of ids, specials included."""
         return b"".join(self._bytes[token] for token in ids).decode("utf-8", "replace")
 
+    def lone_text(self, token: int) -> str:
+        """The text of one token; empty if it is but a part of a character."""
+        text = self.decode([token])
+        return "" if "\ufffd" in text else text
+
     def decode_pieces(self, ids: Iterable[int]) -> list[str]:
         """The text that each id adds, specials left out; a character comes with the token that completes it."""
         decoder = codecs.getincrementaldecoder("utf-8")("replace")
@@ -100,26 +105,6 @@ def _to_json(
     value: Any, ensure_ascii: bool = False, indent: int | None = None, separators: tuple[str, str] | None = None, sort_keys: bool = False
 ) -> str:
     return json.dumps(value, ensure_ascii=ensure_ascii, indent=indent, separators=separators, sort_keys=sort_keys)
-
-
-def _with_parsed_arguments(message: Mapping[str, Any]) -> Mapping[str, Any]:
-    calls = message.get("tool_calls")
-    if message.get("role") != "assistant" or not isinstance(calls, list):
-        return message
-    return {**message, "tool_calls": [_parsed(call) for call in calls]}
-
-
-def _parsed(call: Any) -> Any:
-    function = call.get("function") if isinstance(call, Mapping) else None
-    if not isinstance(function, Mapping):
-        return call
-    arguments = function.get("arguments")
-    if arguments is None or arguments == "":
-        arguments = {}
-    elif isinstance(arguments, str):
-        with suppress(ValueError):  # vLLM accepts broken JSON in a history; the template then shows it as it is
-            arguments = json.loads(arguments)
-    return {**call, "function": {**function, "arguments": arguments}}
 
 
 def _byte_alphabet() -> dict[str, int]:

@@ -42,6 +42,7 @@ class Reply:
     request: ChatRequest
     prompt_ids: tuple[int, ...]
     choices: tuple[Choice, ...]
+    prompt: str = ""
 
     def usage(self, completion_tokens: int | None = None) -> Json:
         """The tokens counted; of the whole reply unless told how many were sampled so far."""
@@ -53,22 +54,30 @@ class Reply:
         """The prompt's ids, if they were asked for."""
         return list(self.prompt_ids) if self.request.return_token_ids else None
 
+    @property
+    def told_prompt(self) -> str | None:
+        """The prompt's text, if it was asked for."""
+        return self.prompt if self.request.prompt_text else None
 
-def logprob_entry(tokenizer: ChatTokenizer, token: int, likelihood: Likelihood, *, top: int, as_ids: bool) -> Json:
-    """One item of ``logprobs.content``. With ``as_ids`` a token is told as ``token_id:N``."""
+    @property
+    def tells_ids(self) -> bool:
+        """Whether the sampled ids are told."""
+        return self.request.return_token_ids and not self.request.hides
 
-    def told(token: int) -> str:
-        return f"token_id:{token}" if as_ids else tokenizer.decode([token])
 
-    # vLLM gives the bytes of the token here but, with ids for texts, those of the string "token_id:N" in top_logprobs.
+def logprob_entry(tokenizer: ChatTokenizer, token: int, piece: str, likelihood: Likelihood, *, top: int, as_ids: bool) -> Json:
+    """One item of ``logprobs.content``. With ``as_ids`` a token is told as ``token_id:N``; ``piece`` is the text that it completed."""
+
+    def told(token: int, text: str) -> str:
+        return f"token_id:{token}" if as_ids else text
+
+    # vLLM gives the bytes of the text here but, with ids for texts, those of the string "token_id:N" in top_logprobs.
+    others = [(told(other, piece if other == token else tokenizer.lone_text(other)), logprob) for other, logprob in likelihood.top[:top]]
     return {
-        "token": told(token),
+        "token": told(token, piece),
         "logprob": likelihood.logprob,
-        "bytes": list(tokenizer.token_bytes(token)),
-        "top_logprobs": [
-            {"token": told(other), "logprob": logprob, "bytes": list(told(other).encode() if as_ids else tokenizer.token_bytes(other))}
-            for other, logprob in likelihood.top[:top]
-        ],
+        "bytes": list(piece.encode()),
+        "top_logprobs": [{"token": text, "logprob": logprob, "bytes": list(text.encode())} for text, logprob in others],
     }
 
 
@@ -85,7 +94,7 @@ def completion(reply: Reply) -> Json:
         "usage": {**reply.usage(), "prompt_tokens_details": None, "completion_tokens_details": None},
         "prompt_logprobs": None,
         "prompt_token_ids": reply.told_prompt_ids,
-        "prompt_text": None,
+        "prompt_text": reply.told_prompt,
         "kv_transfer_params": None,
         "ec_transfer_params": None,
         "metrics": None,
@@ -96,7 +105,7 @@ def _whole_choice(reply: Reply, choice: Choice) -> Json:
     content, calls = message(choice.deltas)
     told: Json = {
         "role": "assistant",
-        "content": content,
+        "content": content or "" if reply.request.must_call else content,
         "refusal": None,
         "annotations": None,
         "audio": None,
@@ -114,7 +123,7 @@ def _whole_choice(reply: Reply, choice: Choice) -> Json:
         "logprobs": None if choice.logprobs is None else {"content": list(choice.logprobs)},
         "finish_reason": choice.finish_reason,
         "stop_reason": choice.stop_reason,
-        "token_ids": list(choice.ids) if reply.request.return_token_ids else None,
+        "token_ids": list(choice.ids) if reply.tells_ids else None,
         "routed_experts": None,
     }
 
@@ -124,35 +133,39 @@ def chunks(reply: Reply) -> Iterator[Json]:
     request = reply.request
     for choice in reply.choices:
         role = {"index": choice.index, "delta": {"role": "assistant", "content": ""}, "logprobs": None, "finish_reason": None}
-        yield {**_chunk(reply, [role], 0), "prompt_token_ids": reply.told_prompt_ids, "prompt_text": None}
-    sampled = 0
+        yield {**_chunk(reply, [role], 0), "prompt_token_ids": reply.told_prompt_ids, "prompt_text": reply.told_prompt}
     for position in range(max(len(choice.ids) for choice in reply.choices)):
         for choice in reply.choices:
             if position >= len(choice.ids):
                 continue
-            sampled += 1
             part = _part(reply, choice, position)
             # vLLM sends a chunk with an empty delta only where it carries ids or logprobs.
-            if part["delta"] or part["finish_reason"] or request.return_token_ids or request.logprobs:
-                yield _chunk(reply, [part], sampled)
+            if part["delta"] or part["finish_reason"] or reply.tells_ids or part["logprobs"]:
+                chunk = _chunk(reply, [part], position + 1)
+                last = part["finish_reason"] and not request.include_usage
+                yield {**chunk, "system_fingerprint": reply.fingerprint} if last else chunk
     if request.include_usage:
-        yield {**_chunk(reply, [], sampled), "usage": reply.usage(), "system_fingerprint": reply.fingerprint}
+        yield {**_chunk(reply, []), "usage": reply.usage(), "system_fingerprint": reply.fingerprint}
 
 
-def _chunk(reply: Reply, choices: list[Json], sampled: int) -> Json:
+def _chunk(reply: Reply, choices: list[Json], sampled: int | None = None) -> Json:
+    """A chunk; with the tokens ``sampled`` of its choice so far where the usage is told all along."""
     chunk = {"id": reply.id, "object": "chat.completion.chunk", "created": reply.created, "model": reply.request.model, "choices": choices}
-    return {**chunk, "usage": reply.usage(sampled)} if reply.request.continuous_usage else chunk
+    if sampled is None or not reply.request.continuous_usage:
+        return chunk
+    return {**chunk, "usage": {**reply.usage(sampled), "completion_tokens_details": None}}
 
 
 def _part(reply: Reply, choice: Choice, position: int) -> Json:
     entries = None if choice.logprobs is None else choice.logprobs[position : position + 1]
     last = position == len(choice.ids) - 1
+    delta = _delta(choice, choice.deltas[position])
     part: Json = {
         "index": choice.index,
-        "delta": _delta(choice, choice.deltas[position]),
+        "delta": {**delta, "reasoning": None} if delta and reply.request.hides else delta,
         "logprobs": {"content": list(entries)} if entries else None,
         "finish_reason": choice.finish_reason if last else None,
-        "token_ids": [choice.ids[position]] if reply.request.return_token_ids else None,
+        "token_ids": [choice.ids[position]] if reply.tells_ids else None,
     }
     if last:
         part["stop_reason"] = choice.stop_reason
@@ -162,8 +175,10 @@ def _part(reply: Reply, choice: Choice, position: int) -> Json:
 def _delta(choice: Choice, delta: Delta) -> Json:
     if delta.reasoning is not None:
         return {"reasoning": delta.reasoning}
+    if delta.withheld:
+        return {"content": None}
     if delta.call is None:
-        return {} if delta.content is None else {"content": delta.content}
+        return {"content": delta.content} if delta.content else {}
     function = {key: value for key, value in (("name", delta.name), ("arguments", delta.arguments)) if value is not None}
     told: Json = {"index": delta.call, "function": function}
     if delta.name is not None:
