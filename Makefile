@@ -6,12 +6,13 @@ TOOLS := .tools
 STAMP := $(VENV)/.ready
 UV := $(shell command -v uv || echo $(TOOLS)/bin/uv)
 
-.PHONY: help demo test lint unit rollouts benchmark lock clean
+.PHONY: help demo test lint unit rollouts differential benchmark lock clean
 
 help:
 	@echo "make demo   judge two real harnesses, mini-swe-agent and pi, end to end"
 	@echo "make test   lint, types, unit tests, plugin tests, the wire suite on our proxy, the runtime suite on our runtime, and the rollouts of the demo"
 	@echo "make lint | unit | rollouts   the parts of make test"
+	@echo "make differential   the scripted engine beside a real vLLM, which is installed into the cache if it is not there"
 	@echo "make benchmark   what the proxy costs beside a direct call and its peers, into docs/performance.md"
 	@echo "make lock   resolve requirements.lock anew"
 	@echo "make clean  remove the environment and the results"
@@ -35,6 +36,9 @@ unit: $(STAMP)
 rollouts: $(STAMP)
 	$(VENV)/bin/pytest --harness=mini-swe-agent --harness=pi -n 2
 	$(VENV)/bin/pytest --replay .harness/evidence
+
+differential: $(STAMP)
+	$(VENV)/bin/pytest tests/differential/against_vllm.py tests/differential/proxy_before_vllm.py -p no:cacheprovider
 
 benchmark: $(STAMP)
 	$(VENV)/bin/python benchmarks/proxy/run.py
