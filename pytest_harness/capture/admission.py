@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
+
+import msgspec
 
 STOP_TEXT = "The budget of this session is used up. This is the end of the conversation; nothing more is to be done."
 REFUSED_AFTER = 64
 """How many stop replies a session gives before it refuses: a harness that cannot be ended by words is ended by an error."""
 
 
-@dataclass(frozen=True, slots=True)
-class Forward:
+class Forward(msgspec.Struct, frozen=True):
     """The call goes on. ``edits`` are fields to set in the chat request; ``constraints`` are to be recorded on the call."""
 
-    edits: Mapping[str, Any] = field(default_factory=dict)
+    edits: Mapping[str, Any] = {}
     constraints: tuple[str, ...] = ()
 
 

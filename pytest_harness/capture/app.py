@@ -6,7 +6,6 @@ loopback with :class:`pytest_harness.serving.BackgroundServer`, on as many socke
 
 from __future__ import annotations
 
-import contextlib
 import time
 from functools import lru_cache
 from pathlib import Path
@@ -61,7 +60,7 @@ class CaptureProxy:
         dialect, route = found.dialect, found.route
         if session is None:
             await self._unauthorised(send, dialect)
-        elif any(name == b"upgrade" for name, _ in headers):
+        elif b"upgrade" in [name for name, _ in headers]:
             message = "This proxy does not change protocols; use plain HTTP."
             await _error(send, dialect, 426, message, "upgrade_refused", (b"upgrade", b"HTTP/1.1"), (b"connection", b"close"))
         elif route is not None and route.kind == "call":
@@ -103,12 +102,12 @@ class CaptureProxy:
             body, refusal = await self._body(scope, receive)
         except _GoneError:
             return  # the harness went away before it had asked anything
-        headers = _decoded(tuple([(name, value) for name, value in scope["headers"]]))
-        query = scope["query_string"].decode("latin-1")
-        path = scope["path"] + (f"?{query}" if query else "")
+        headers = _decoded(tuple(map(tuple, scope["headers"])))
+        query = scope["query_string"]
+        path = f"{scope['path']}?{query.decode('latin-1')}" if query else scope["path"]
         incoming = Incoming(scope["method"], path, headers, body, received)
         try:
-            with contextlib.suppress(JournalError), session.call() as running:  # the session raises it when it is closed
+            with session.call() as running:
                 exchange = Exchange(
                     session,
                     running,
@@ -126,6 +125,8 @@ class CaptureProxy:
                     await exchange.run()
         except SessionClosedError:
             await self._unauthorised(send, dialect)
+        except JournalError:
+            pass  # the session raises it when it is closed
 
     async def _count(self, session: Session, found: Found, scope: Scope, receive: Receive, send: Send) -> None:
         """A token count: answered as the vendor does, never a call."""

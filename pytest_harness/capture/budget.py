@@ -12,6 +12,8 @@ import threading
 from dataclasses import dataclass
 from typing import Protocol
 
+import msgspec
+
 TOKENS_PER_CALL = 8192
 """What one call may sample under a budget of tokens if it names no limit of its own."""
 
@@ -39,8 +41,7 @@ class Budget:
                 raise BudgetError(f"the budget of {name} is {limit}; give 0 or more, or leave it out for no limit")
 
 
-@dataclass(frozen=True, slots=True)
-class Spent:
+class Spent(msgspec.Struct, frozen=True):
     """What has been used so far. ``tokens`` includes what running calls have reserved."""
 
     arrived: int = 0

@@ -19,10 +19,10 @@ import os
 import secrets
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Literal
 
+import msgspec
 from pydantic import BaseModel, ConfigDict, Field
 
 from pytest_harness.capture.budget import Budget, LocalAccount, Spent
@@ -323,7 +323,7 @@ class SessionDirectory(Sessions):
         before = _read(folder / CLOSED)
         if before is None or again:
             at = self._clock() if before is None else before["at"]
-            _mark_closed(folder, {"at": at, "spent": asdict(session.account.spent())})
+            _mark_closed(folder, {"at": at, "spent": msgspec.structs.asdict(session.account.spent())})
 
 
 def _mark_closed(folder: Path, content: dict[str, Any]) -> None:

@@ -56,6 +56,8 @@ class SamplingPolicy:
 
 def constraints(chat: Mapping[str, Any]) -> tuple[str, ...]:
     """The fields of a chat request that make its sampling another than the model's own, sorted."""
+    if _CONSTRAINING.keys().isdisjoint(chat):
+        return ()
     return tuple(sorted(name for name in chat.keys() & _CONSTRAINING.keys() if _CONSTRAINING[name](chat[name])))
 
 

@@ -88,6 +88,8 @@ def common_prefix(one: bytes, other: bytes) -> int:
 
 def common_suffix(one: bytes, other: bytes, limit: int) -> int:
     """How many bytes, at most ``limit``, two texts have in common at their end."""
+    if not limit:
+        return 0
     least, most = 0, limit + 1
     if one[len(one) - limit :] == other[len(other) - limit :]:
         return limit

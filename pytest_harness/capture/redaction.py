@@ -18,6 +18,8 @@ SECRET_HEADERS = frozenset(
 
 _UNESCAPED = re.compile(r"[A-Za-z0-9_.-]+")
 _PLAIN_RUN = re.compile(rb"[A-Za-z0-9]+")
+_CAPITALS = re.compile(rb"[A-Z]{12,24}")
+"""CPython's search skips what it looks for has no character of: texts have few capitals, and JSON has no other use for them."""
 _ESCAPED_ASCII = re.compile(rb"\\u00[2-7]")
 
 _SHORTEST = 8
@@ -25,7 +27,7 @@ _SHORTEST = 8
 
 _SHORTEST_RUN = 5
 _LONGEST_SIGN = 12
-"""CPython's search skips ahead by what it looks for, unless that has so many different characters that none tells anything."""
+"""A longer one of all kinds of characters has so many of them that none tells the search anything."""
 _REMEMBERED = 128
 _REMEMBERED_SETS = 8
 
@@ -38,7 +40,7 @@ class Redactor:
         self._spelled: list[re.Pattern[str]] | None = None
         self._needs = [_needs(secret) for secret in self._plain]
         self._signs = [_sign(secret) for secret in self._plain]
-        self._header_texts: dict[str, str] = {}
+        self._texts: dict[str, str] = {}
         self._header_sets: dict[tuple[tuple[str, str], ...], dict[str, str]] = {}
 
     def text(self, text: str) -> str:
@@ -64,7 +66,7 @@ class Redactor:
 
     def path(self, path: str) -> str:
         """A path with its query as it is recorded: without secrets, and without any ``key``, whoever's it is."""
-        return self.text(_KEY_IN_QUERY.sub(rf"\1{REDACTED}", path) if "key=" in path else path)
+        return self._remembered(_KEY_IN_QUERY.sub(rf"\1{REDACTED}", path) if "key=" in path else path)
 
     def headers(self, headers: Iterable[tuple[str, str]]) -> dict[str, str]:
         """Headers as they are recorded: lower-case names, repeated ones joined by ``, ``, secret ones replaced.
@@ -81,22 +83,22 @@ class Redactor:
             if name in SECRET_HEADERS:
                 recorded[name] = REDACTED
                 continue
-            text = self._header_text(value)
+            text = self._remembered(value)
             recorded[name] = f"{recorded[name]}, {text}" if name in recorded else text
         if len(self._header_sets) >= _REMEMBERED_SETS:
             self._header_sets.clear()
         self._header_sets[given] = recorded
         return recorded
 
-    def _header_text(self, value: str) -> str:
-        """A header's value without secrets; most come again with every call, so some are remembered."""
-        text = self._header_texts.get(value)
+    def _remembered(self, value: str) -> str:
+        """A header's value or a path without secrets; most come again with every call, so some are remembered."""
+        text = self._texts.get(value)
         if text is None:
             text = self.body(value.encode("utf-8", "surrogateescape"))
-            if len(self._header_texts) >= _REMEMBERED:
-                self._header_texts.clear()
+            if len(self._texts) >= _REMEMBERED:
+                self._texts.clear()
             if len(value) < _REMEMBERED:
-                self._header_texts[value] = text
+                self._texts[value] = text
         return text
 
     def _spellings(self) -> list[re.Pattern[str]]:
@@ -115,8 +117,12 @@ class Redactor:
 
 
 def _sign(secret: str) -> bytes | None:
-    """The longest run of a secret's letters and digits, or the beginning of it; None if it has none that is long enough to be rare."""
-    longest: bytes = max(_PLAIN_RUN.findall(secret.encode("utf-8")), key=len, default=b"")
+    """A run of a secret's capitals, or the beginning of its longest run of letters and digits; None if none is long enough to be rare."""
+    data = secret.encode("utf-8")
+    capitals = _CAPITALS.search(data)
+    if capitals is not None:
+        return capitals[0]
+    longest: bytes = max(_PLAIN_RUN.findall(data), key=len, default=b"")
     return longest[:_LONGEST_SIGN] if len(longest) >= _SHORTEST_RUN else None
 
 

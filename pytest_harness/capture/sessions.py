@@ -15,7 +15,7 @@ An exchange runs a call like this::
 from __future__ import annotations
 
 import asyncio
-import secrets
+import os
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -53,7 +53,7 @@ class RunningCall:
 
     def __init__(self, index: int, over: Callable[[RunningCall, BaseException | None], None]) -> None:
         self.index = index
-        self.id = f"call-{secrets.token_hex(8)}"
+        self.id = f"call-{os.urandom(8).hex()}"
         self.reserved = 0
         """How many tokens were charged for it."""
         self.sampled = 0
@@ -127,7 +127,8 @@ class Session:
         self._closed = False
         self._failure: JournalError | None = None
         self._running: set[RunningCall] = set()
-        self._changed = threading.Condition()
+        self._lock = threading.RLock()
+        self._changed = threading.Condition(self._lock)
 
     def __repr__(self) -> str:
         return f"<Session {self.id} of {self.upstream.model} at {self.journal.path}>"
@@ -181,7 +182,7 @@ class Session:
         """Whether a request, as chat completions say it, goes to the engine, and with which edits. Charges the budget."""
         policy, budget = self.policy, self.budget
         edits = {} if policy is None else policy.edits(chat)
-        sent = {**chat, **edits}
+        sent = {**chat, **edits} if edits else chat
         found = constraints(sent)
         if self.purpose == "train" and sent.get("temperature") == 0:
             found = (*found, "temperature")
@@ -211,7 +212,7 @@ class Session:
 
     def call(self) -> RunningCall:
         """A call that runs until its context is left. Raises SessionClosedError if the session is closed or expired."""
-        with self._changed:
+        with self._lock:
             if self._closed:
                 raise SessionClosedError
             if not self._running and self._elsewhere is not None and not self._elsewhere.enter():
@@ -225,19 +226,19 @@ class Session:
             self._failure = self._failure or error
         if running.reserved > running.sampled:
             self.account.give_back(running.reserved - running.sampled)
-        with self._changed:
+        with self._lock:
             self._last_active = self._clock()
             self._running.discard(running)
             if not self._running:
                 if self._elsewhere is not None:
                     self._elsewhere.leave()
-                if self._closed:
+                if self._closed:  # before that nobody waits
                     self._let_go()
-            self._changed.notify_all()
+                    self._changed.notify_all()
 
     def stop(self) -> None:
         """Let no call in any more and ask those still running to end, without waiting. Its key stays where it is kept."""
-        with self._changed:
+        with self._lock:
             self._closed = True
             for running in self._running:
                 running.stop_soon()
@@ -246,7 +247,7 @@ class Session:
 
     def rest(self) -> None:
         """Hold nothing open that only makes the next call faster, if there was none for a while."""
-        with self._changed:
+        with self._lock:
             if not self._running and self._clock() - self._last_active > _REST_SECONDS:
                 self._rest()
 
@@ -265,7 +266,7 @@ class Session:
         self.stop()
 
     def wait(self) -> None:
-        """Wait until no call runs here; not on the server's loop. Raises JournalError if one does not stop."""
+        """Wait until no call of a stopped session runs here; not on the server's loop. Raises JournalError if one does not stop."""
         with self._changed:
             if not self._changed.wait_for(lambda: not self._running, timeout=_CLOSING_SECONDS):
                 raise JournalError(f"{self.journal.path}: {len(self._running)} calls did not stop within {_CLOSING_SECONDS:.0f} s")

@@ -29,6 +29,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Any
 
 import msgspec
@@ -54,6 +55,8 @@ _LONG = frozenset({"messages", "tools", "functions"})
 _FIELDS = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _VALUE = msgspec.json.Decoder()
 _MISSING = object()
+_SHORT = 1 << 11
+"""Terms longer than this are not remembered."""
 _ENCODER = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
 _WORDS = {True: b"true", False: b"false", None: b"null"}
 
@@ -65,22 +68,46 @@ class Forwarded(msgspec.Struct, frozen=True):
     recipe: Recipe | None
 
 
-class ChatRequest:
-    """A request as chat completions say it. ``values`` are its fields but for messages and tools; ``unknown`` ones are not passed on."""
+class Terms:
+    """What a request says besides messages and tools, field by field as ``values``; ``unknown`` fields are not passed on."""
 
-    def __init__(
-        self, fields: Mapping[str, msgspec.Raw | bytes], values: Mapping[str, Any], source: bytes | None, unknown: tuple[str, ...] = ()
-    ) -> None:
+    def __init__(self, values: Mapping[str, Any], unknown: tuple[str, ...] = ()) -> None:
         self.values = values
+        self.unknown = unknown
         self.notes: tuple[str, ...] = (not_passed_on(unknown),) if unknown else ()
-        self._unknown = unknown
-        self._fields = fields
-        self._source = source
         self.streamed = _is_true(values.get("stream"))
         self.wants_logprobs = _is_true(values.get("logprobs"))
         options = values.get("stream_options")
-        self._options: Mapping[str, Any] = options if isinstance(options, dict) else {}
-        self.wants_usage = self.streamed and _is_true(self._options.get("include_usage"))
+        self.options: Mapping[str, Any] = options if isinstance(options, dict) else {}
+        self.wants_usage = self.streamed and _is_true(self.options.get("include_usage"))
+
+
+class Told(msgspec.Struct, frozen=True):
+    """The fields that the engine is told otherwise than the harness said them: those that it said, and as JSON those that it did not."""
+
+    news: dict[str, bytes]
+    changed: list[str]
+    added: bytes
+
+    @classmethod
+    def of(cls, news: dict[str, bytes], said: Mapping[str, object]) -> Told:
+        """These fields in place of, or added to, what was said."""
+        added = [b',"%s":%s' % (name.encode(), value) for name, value in news.items() if name not in said]
+        return cls(news, [name for name in news if name in said], b"".join(added))
+
+
+class ChatRequest:
+    """A request as chat completions say it."""
+
+    def __init__(self, fields: Mapping[str, msgspec.Raw | bytes], terms: Terms, source: bytes | None) -> None:
+        self.values = terms.values
+        self.notes = terms.notes
+        self.streamed = terms.streamed
+        self.wants_logprobs = terms.wants_logprobs
+        self.wants_usage = terms.wants_usage
+        self._terms = terms
+        self._fields = fields
+        self._source = source
 
     def document(self) -> dict[str, Any]:
         """The whole request, messages and tools too."""
@@ -88,35 +115,18 @@ class ChatRequest:
 
     def forwarded(self, model: str, edits: Mapping[str, Any] | None = None, *, buffered: bool = False) -> Forwarded:
         """The request for the engine: ``edits`` are set in it, and a stream is asked for as a whole reply if ``buffered``."""
-        top_logprobs = self.values.get("top_logprobs") if self.wants_logprobs else None
-        wanted: dict[str, Any] = {
-            "model": model,
-            "logprobs": True,
-            "top_logprobs": 0 if top_logprobs is None else top_logprobs,
-            "return_token_ids": True,
-        }
-        if not self.wants_logprobs:
-            wanted["return_tokens_as_token_ids"] = True
-        dropped = self._unknown
-        if self.streamed and buffered:
-            wanted["stream"] = False
-            dropped += ("stream_options",)
-        elif self.streamed:
-            options = dict(self._options)
-            if not self.wants_usage:
-                options.pop("continuous_usage_stats", None)
-            wanted["stream_options"] = options | {"include_usage": True}
+        told = _told(self._terms, model, buffered=buffered)
         if edits:
-            wanted.update(edits)
-        values = self.values
-        news = {name: dump(value) for name, value in wanted.items() if not _same(values.get(name, _MISSING), value)}
-        return self._spliced(news, dropped)
+            told = Told.of(told.news | {name: dump(value) for name, value in edits.items()}, self._fields)
+        dropped = self._terms.unknown
+        if self.streamed and buffered:
+            dropped += ("stream_options",)
+        return self._spliced(told, dropped)
 
-    def _spliced(self, news: Mapping[str, bytes], dropped: tuple[str, ...]) -> Forwarded:
+    def _spliced(self, told: Told, dropped: tuple[str, ...]) -> Forwarded:
         fields, source = self._fields, self._source
-        added = b"".join([b',"%s":%s' % (name.encode(), value) for name, value in news.items() if name not in fields])
-        changed = [name for name in news if name in fields]
-        if source is not None and fields and not any(name in fields for name in dropped):
+        news, changed, added = told.news, told.changed, told.added
+        if source is not None and fields and not (dropped and any(name in fields for name in dropped)):
             end = len(source.rstrip()) - 1
             tail = added + b"}"
             if not changed:
@@ -140,22 +150,53 @@ def read_request(body: bytes) -> ChatRequest:
         fields: Mapping[str, msgspec.Raw | bytes] = _FIELDS.decode(body)
         if not body.isascii():
             body.decode("utf-8")
-        values = {name: _VALUE.decode(raw) for name, raw in fields.items() if name not in _LONG}
-        request = ChatRequest(fields, values, body, _unknown(fields))
+        few = tuple([(name, bytes(raw)) for name, raw in fields.items() if name not in _LONG])
+        return ChatRequest(fields, _known_terms(few) if sum([len(raw) for _, raw in few]) < _SHORT else _terms(few), body)
     except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):  # also what only Python's reader takes: NaN, lone surrogates
         document = _object(body)
         request = request_of(document, _unknown(document))
-    _refuse_distortion(request.values, "")
-    kwargs = request.values.get("chat_template_kwargs")
-    if isinstance(kwargs, dict):
-        _refuse_distortion(kwargs, "chat_template_kwargs.")
-    return request
+        _refuse_distortion(request.values)
+        return request
 
 
 def request_of(document: Mapping[str, Any], unknown: tuple[str, ...] = ()) -> ChatRequest:
     """A request as a document, such as another dialect makes when it puts its own into the words of chat completions."""
     fields = {name: dump(value) for name, value in document.items()}
-    return ChatRequest(fields, {name: value for name, value in document.items() if name not in _LONG}, None, unknown)
+    return ChatRequest(fields, Terms({name: value for name, value in document.items() if name not in _LONG}, unknown), None)
+
+
+def _terms(few: tuple[tuple[str, bytes], ...]) -> Terms:
+    """The terms that these fields say. Raises RefusalError or msgspec.DecodeError."""
+    values = {name: _VALUE.decode(raw) for name, raw in few}
+    _refuse_distortion(values)
+    return Terms(values, _unknown(values))
+
+
+_known_terms = lru_cache(maxsize=64)(_terms)
+"""Most requests of a session say the same."""
+
+
+@lru_cache(maxsize=64)
+def _told(terms: Terms, model: str, *, buffered: bool) -> Told:
+    """What the engine is told otherwise than these terms say; none of it is about messages and tools."""
+    top_logprobs = terms.values.get("top_logprobs") if terms.wants_logprobs else None
+    wanted: dict[str, Any] = {
+        "model": model,
+        "logprobs": True,
+        "top_logprobs": 0 if top_logprobs is None else top_logprobs,
+        "return_token_ids": True,
+    }
+    if not terms.wants_logprobs:
+        wanted["return_tokens_as_token_ids"] = True
+    if terms.streamed and buffered:
+        wanted["stream"] = False
+    elif terms.streamed:
+        options = dict(terms.options)
+        if not terms.wants_usage:
+            options.pop("continuous_usage_stats", None)
+        wanted["stream_options"] = options | {"include_usage": True}
+    news = {name: dump(value) for name, value in wanted.items() if not _same(terms.values.get(name, _MISSING), value)}
+    return Told.of(news, terms.values)
 
 
 class Chat:
@@ -217,10 +258,13 @@ def _unknown(fields: Mapping[str, object]) -> tuple[str, ...]:
     return () if KNOWN.issuperset(fields) else tuple(name for name in fields if name not in KNOWN)
 
 
-def _refuse_distortion(fields: Mapping[str, Any], where: str) -> None:
+def _refuse_distortion(fields: Mapping[str, Any], where: str = "") -> None:
     for name in fields.keys() & _HARMLESS.keys():
         if not any(fields[name] is allowed for allowed in _HARMLESS[name]):
             raise RefusalError(f"{where}{name} would change the prompt or what is captured of it; leave it out", f"{where}{name}")
+    kwargs = fields.get("chat_template_kwargs")
+    if isinstance(kwargs, dict) and not where:
+        _refuse_distortion(kwargs, "chat_template_kwargs.")
 
 
 def _same(value: object, wanted: object) -> bool:
