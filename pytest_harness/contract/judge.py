@@ -44,13 +44,19 @@ def _excused(evidence: Evidence, requirement: Requirement, findings: tuple[Findi
         if manifest.ended_at[:10] > deviation.expires:
             reason = f"the known deviation of {deviation.subject} expired on {deviation.expires}: look at {deviation.link} again"
             return Judgement(requirement, evidence.name, "failed", findings, reason)
-        others = tuple(finding for finding in findings if not re.search(deviation.seen or "", finding.seen))
+        others = tuple(finding for finding in findings if not _looks_like(finding, deviation))
         if others:
             reason = f"this is something else than the known deviation of {deviation.subject}: {deviation.reason}"
             return Judgement(requirement, evidence.name, "failed", others, reason)
         reason = f"known deviation of {deviation.subject} {deviation.versions}: {deviation.reason} ({deviation.link})"
         return Judgement(requirement, evidence.name, "deviation", findings, reason)
     return Judgement(requirement, evidence.name, "failed", findings)
+
+
+def _looks_like(finding: Finding, deviation: Deviation) -> bool:
+    """Whether the finding has what is seen of the deviation; a group named ``expected`` stands for exactly what was expected."""
+    found = re.search(deviation.seen or "", finding.seen)
+    return found is not None and found.groupdict().get("expected") in (None, finding.expected)
 
 
 def deviations_in_range(manifest: Manifest) -> tuple[Deviation, ...]:

@@ -134,8 +134,8 @@ def argument_added_in_translation(evidence: Evidence) -> Evidence:
             elif entry.get("id") == name and isinstance(entry.get("function"), dict):
                 arguments = {**json.loads(entry["function"]["arguments"]), "timeout": 30}
                 entry["function"]["arguments"] = json.dumps(arguments)
-            elif entry.get("tool_call_id") == name and isinstance(entry.get("arguments"), dict):
-                entry["arguments"]["timeout"] = 30
+            elif str(entry.get("tool_call_id")).rpartition("__")[2] == name and isinstance(entry.get("arguments"), dict):
+                entry["arguments"]["timeout"] = 30  # in the log of Gemini CLI the function's name stands before the id
 
     changed = with_call(evidence, edit_events(call, lambda events: add([data for _, data in events])))
     for later in evidence.calls:

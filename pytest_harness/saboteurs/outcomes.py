@@ -18,7 +18,6 @@ from pytest_harness.saboteurs.surgery import (
     found,
     last_turn,
     struck_turn,
-    unexcused,
     with_call,
     with_file,
     with_manifest,
@@ -144,9 +143,6 @@ def no_result(evidence: Evidence) -> Evidence:
 @saboteur
 def unknown_version(evidence: Evidence) -> Evidence:
     """Nobody knows which version ran, nor, then, whether a known deviation of some versions excuses it."""
-    for deviation in evidence.manifest.seam.deviations:
-        if deviation.subject == evidence.manifest.harness:
-            unexcused(evidence, deviation.requirement)
     if any(deviation.subject == evidence.manifest.harness for deviation in evidence.manifest.seam.deviations):
         raise NothingToSabotage("a known deviation holds for this version: without it, that one breaks too")
     return with_manifest(evidence, versions={**evidence.manifest.versions, "harness": "unknown"})

@@ -48,13 +48,6 @@ def in_chat(call: Call) -> Call:
     return call
 
 
-def unexcused(evidence: Evidence, requirement: str) -> Evidence:
-    """The evidence. Raises NothingToSabotage if a known deviation excuses whatever breaks this requirement."""
-    if any(deviation.requirement == requirement for deviation in evidence.manifest.seam.deviations):
-        raise NothingToSabotage(f"a known deviation excuses what breaks {requirement}")
-    return evidence
-
-
 def with_call(evidence: Evidence, changed: Call) -> Evidence:
     """The evidence with this call in the place of the one of its index."""
     return replace(evidence, calls=tuple(changed if call.index == changed.index else call for call in evidence.calls))

@@ -7,7 +7,7 @@ from typing import Any
 
 from pytest_harness.evidence.model import Evidence
 from pytest_harness.saboteurs.registry import NothingToSabotage, chosen, saboteur
-from pytest_harness.saboteurs.surgery import RESULT, TRAJECTORY, Json, edit_file, found, unexcused, with_file
+from pytest_harness.saboteurs.surgery import RESULT, TRAJECTORY, Json, edit_file, found, with_file
 
 
 @saboteur
@@ -64,7 +64,7 @@ def forged_logged_call(evidence: Evidence) -> Evidence:
         made = [call for step in steps for call in step.get("tool_calls") or ()]
         chosen(found(made or None, "step with a tool call"), 0)["arguments"] = {"command": "true"}
 
-    return _steps(unexcused(evidence, "ATF-004"), forge)
+    return _steps(evidence, forge)
 
 
 @saboteur
@@ -189,7 +189,7 @@ def nameless_logged_call(evidence: Evidence) -> Evidence:
         step = next((step for step in steps if step.get("tool_calls")), None)
         found(step, "step with a tool call")["tool_calls"][0]["function_name"] = ""
 
-    return _steps(unexcused(evidence, "ATF-004"), lose)
+    return _steps(evidence, lose)
 
 
 @saboteur

@@ -6,9 +6,9 @@ import pytest
 
 from pytest_harness.contract import ContractError, Fault, check, check_of, deviations_in_range, judge, judge_one, model
 from pytest_harness.contract.chat_wire import line
+from pytest_harness.evidence import Deviation
 from pytest_harness.requirements import load_catalogue
 from pytest_harness.saboteurs import apply
-from pytest_harness.evidence import Deviation
 from pytest_harness.saboteurs.surgery import TRAJECTORY, edit_file, with_manifest
 
 CATALOGUE = load_catalogue()
@@ -80,6 +80,40 @@ def test_a_known_deviation_excuses_only_what_looks_like_it(healthy):
     judgement = judge_one(deviating(healthy.mini(), seen="another fault"), CATALOGUE["ATF-003"])
     assert (judgement.result, len(judgement.findings)) == ("failed", 2)
     assert judgement.reason.startswith("this is something else than the known deviation of harbor")
+
+
+GEMINI = r"^(\S+)__(?P<expected>\S+ \1[(]…[)])$"
+"""As in the row of gemini-cli: the name of the function and two underscores before the id of each call."""
+
+
+def prefixed(evidence, forge):
+    """The evidence with the ids in its log as Gemini CLI writes them, its known deviation, and one call forged."""
+    deviation = Deviation(requirement="ATF-004", reason="a", link="b", subject="harbor", versions="", expires="2027-01-01", seen=GEMINI)
+
+    def rename(document):
+        calls = [call for step in document["steps"] for call in step.get("tool_calls") or ()]
+        for call in calls:
+            call["tool_call_id"] = f"{call['function_name']}__{call['tool_call_id']}"
+        forge(calls[0])
+
+    seam = evidence.manifest.seam.model_copy(update={"deviations": (deviation,)})
+    return with_manifest(edit_file(evidence, TRAJECTORY, rename), seam=seam)
+
+
+@pytest.mark.parametrize(
+    ("forged", "result"),
+    [
+        ({}, "deviation"),
+        ({"arguments": {"command": "true"}}, "failed"),
+        ({"tool_call_id": "bash__another"}, "failed"),
+        ({"tool_call_id": "sh__call_0"}, "failed"),
+        ({"function_name": "sh"}, "failed"),
+        ({"function_name": ""}, "failed"),
+    ],
+)
+def test_ids_with_a_known_prefix_excuse_no_other_call_behind_them(healthy, forged, result):
+    judgement = judge_one(prefixed(healthy.pi(), lambda call: call.update(forged)), CATALOGUE["ATF-004"])
+    assert (judgement.result, len(judgement.findings)) == (result, 1 if forged else 3)
 
 
 def test_a_known_deviation_beside_another_fault_shows_the_other_fault_alone(healthy):
