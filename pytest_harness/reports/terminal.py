@@ -14,6 +14,8 @@ from pytest_harness.requirements import FAMILIES
 from pytest_harness.verdict import Standing
 
 STYLES = {"validated": "bold green", "untested": "yellow", "unstable": "bold red", "unsupported": "bold red", "blocked": "magenta"}
+MOST = 10
+"""Of one requirement so many findings and so many reasons are printed; the report has all."""
 FAILING: tuple[Standing, ...] = ("failed", "unstable", "error")
 
 
@@ -46,7 +48,7 @@ def print_matrix(report: Report, console: Console) -> None:
         open_musts = [each for each in open_musts if each.id not in absent]
         for requirement in open_musts:
             if requirement.results:
-                _line(console, f"  did not run: {requirement.id} {requirement.title}: {'; '.join(requirement.reasons)}", "dim")
+                _line(console, f"  did not run: {requirement.id} {requirement.title}: {_reasons(requirement)}", "dim")
         if (unjudged := sum(not requirement.results for requirement in open_musts)) > 0:
             _line(console, f"  did not run: {unjudged} that no test judged", "dim")
     _line(console, f"{report.ran} of {report.required} required checks ran")
@@ -60,7 +62,7 @@ def print_findings(report: Report, console: Console) -> None:
                 _line(console, f"{attempt.name} counts for nothing; to blame: {attempt.blame}: {attempt.reason}", "magenta")
         for requirement in seam.requirements:
             if requirement.standing in FAILING and _binding(requirement):
-                _findings(console, requirement, "red", len(requirement.findings))
+                _findings(console, requirement, "red", MOST)
 
 
 def print_remarks(report: Report, console: Console) -> None:
@@ -70,7 +72,7 @@ def print_remarks(report: Report, console: Console) -> None:
             if requirement.standing in FAILING and not _binding(requirement):
                 _findings(console, requirement, "yellow", 1, f"{seam.name}: ")
             elif requirement.standing == "deviation":
-                _line(console, f"{seam.name}: {requirement.id} {requirement.title}: {'; '.join(requirement.reasons)}", "yellow")
+                _line(console, f"{seam.name}: {requirement.id} {requirement.title}: {_reasons(requirement)}", "yellow")
 
 
 def _findings(console: Console, requirement: ReportedRequirement, style: str, most: int, prefix: str = "") -> None:
@@ -81,6 +83,11 @@ def _findings(console: Console, requirement: ReportedRequirement, style: str, mo
         _line(console, f"    {finding.replay}")
     if (more := len(requirement.findings) - most) > 0:
         _line(console, f"  and {more} more, in the report")
+
+
+def _reasons(requirement: ReportedRequirement) -> str:
+    more = len(requirement.reasons) - MOST
+    return "; ".join([*requirement.reasons[:MOST], *([f"and {more} more reasons, in the report"] if more > 0 else [])])
 
 
 def _binding(requirement: ReportedRequirement) -> bool:
