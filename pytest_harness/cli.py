@@ -202,6 +202,7 @@ def serve(
     ] = None,
     workers: Annotated[int, typer.Option(metavar="N", help="Processes that serve the same ports.")] = 1,
     level: Annotated[str, typer.Option(help="What the engine must return: tokens, logprobs or text. Only tokens may train.")] = "tokens",
+    train: Annotated[bool, typer.Option("--train", help="Refuse an engine whose replies may not be trained on.")] = False,
     durable: Annotated[bool, typer.Option("--durable", help="Bring each call to the disk before its reply is whole.")] = False,
 ) -> None:
     """Run the capture proxy as a server: sessions over an admin API, each with a key for one harness. Ends on SIGTERM or SIGINT."""
@@ -228,6 +229,7 @@ def serve(
             journal_dir=journal_dir,
             workers=workers,
             level=known,
+            train=train,
             durable=durable,
         )
         run(config, told=lambda served: announce(served, admin_key_env))

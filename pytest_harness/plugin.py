@@ -13,7 +13,7 @@ import pytest
 
 from pytest_harness.places import EVIDENCE_DIR, REPLAY_DIR, REPORT_DIR
 
-SUBJECTS = ("--harness", "--replay", "--proxy", "--runtime")
+SUBJECTS = ("--harness", "--replay", "--proxy", "--runtime", "--llm-url")
 
 
 def pytest_addoption(parser: pytest.Parser, pluginmanager: pytest.PytestPluginManager) -> None:
@@ -45,6 +45,9 @@ def pytest_addoption(parser: pytest.Parser, pluginmanager: pytest.PytestPluginMa
     option("replay", "DIR", "judge stored evidence again, start nothing", parse=Path)
     option("proxy", "SPEC", "judge a capture proxy: 'bundled', 'openenv', or an adapter class as module:Class")
     option("runtime", "SPEC", "judge a white-box runtime: 'bundled', 'openenv', or an adapter class as module:Class")
+    option("llm-url", "URL", "judge an engine: any endpoint of OpenAI's chat completions, such as http://127.0.0.1:8000/v1")
+    option("model", "NAME", "with --llm-url: the model, where the engine serves several")
+    option("llm-key-env", "NAME", "with --llm-url: the variable that holds the engine's key")
     option("sabotage", "NAME", "break the evidence in this known way before it is judged, to see the run go red")
     option("requirements", "VERSION", "requirement set (default: the newest frozen one)")
     option("seams", "DIR", "a folder with seam rows of your own", repeat=True, parse=Path)
@@ -55,13 +58,18 @@ def pytest_addoption(parser: pytest.Parser, pluginmanager: pytest.PytestPluginMa
 
 def pytest_configure(config: pytest.Config) -> None:
     """Take over the run if a subject was named."""
-    if config.getoption("harness_proxy") is not None:
-        if config.getoption("harness_runtime") is not None:
-            raise pytest.UsageError("--proxy and --runtime name a subject each; run pytest once for either")
+    alone = [name for name in ("proxy", "runtime", "llm-url") if config.getoption(f"harness_{name.replace('-', '_')}") is not None]
+    if len(alone) > 1:
+        raise pytest.UsageError(f"--{' and --'.join(alone)} name a subject each; run pytest once for each")
+    if alone == ["llm-url"]:
+        from pytest_harness.session.engine import EngineSession  # noqa: PLC0415 (likewise)
+
+        config.pluginmanager.register(EngineSession(config), "harness-conformance-engine")
+    elif alone == ["proxy"]:
         from pytest_harness.session.wire import WireSession  # noqa: PLC0415 (likewise)
 
         config.pluginmanager.register(WireSession(config), "harness-conformance-wire")
-    elif config.getoption("harness_runtime") is not None:
+    elif alone == ["runtime"]:
         from pytest_harness.session.runtime import RuntimeSession  # noqa: PLC0415 (likewise)
 
         config.pluginmanager.register(RuntimeSession(config), "harness-conformance-runtime")

@@ -41,6 +41,15 @@ class ProbeError(Exception):
     """An engine that cannot be used as asked; the message says why and what to do."""
 
 
+class _RefusedError(ProbeError):
+    """A tiny request that is answered with an error."""
+
+    def __init__(self, url: str, said: str, request: Mapping[str, Any]) -> None:
+        with_ids = " with logprobs and token ids" if "return_token_ids" in request else ""
+        super().__init__(f"the engine at {url} refuses a tiny request{with_ids} ({said})")
+        self.said = said
+
+
 @dataclass(frozen=True, slots=True)
 class Mode:
     """What one of the two replies held. ``missing`` names what it lacks for the level ``tokens``."""
@@ -59,6 +68,8 @@ class Probe:
     whole: Mode
     streamed: Mode
     logprobs: LogprobMode = "unknown"
+    refusal: str | None = None
+    """What it says to a request that asks for ids and logprobs; None where it takes one."""
 
     @property
     def level(self) -> Level:
@@ -72,20 +83,45 @@ class Probe:
 
     def require(self, level: Level, url: str) -> None:
         """Raises ProbeError if the engine returns less than ``level``, or raw logprobs for ``tokens``, naming what is missing."""
+        if self.refusal is not None:
+            raise ProbeError(f"the engine at {url} refuses a tiny request with logprobs and token ids ({self.refusal})")
         if level == self.level == "tokens" and self.logprobs == "raw":
-            raise ProbeError(
-                f"the engine at {url} returns raw logprobs, which are not those of the temperature that it samples with; "
-                "start vLLM with --logprobs-mode processed_logprobs, or start this with --level logprobs"
-            )
+            raise ProbeError(f"{self._raw(url)}, or start this with --level logprobs")
         if LEVELS.index(self.level) >= LEVELS.index(level):
             return
+        raise ProbeError(f"{self._too_little(level, url)}, or start this with --level {self.level}")
+
+    def require_training(self, url: str) -> None:
+        """Raises ProbeError if its replies may not be trained on."""
+        if (reason := self.speaks_against_training(url)) is not None:
+            raise ProbeError(reason)
+
+    def speaks_against_training(self, url: str) -> str | None:
+        """Why its replies may not be trained on, in one sentence that says what to do; None if they may."""
+        if self.refusal is not None:
+            return f"the engine at {url} refuses a tiny request with logprobs and token ids ({self.refusal}); use one that returns them"
+        if self.level != "tokens":
+            return self._too_little("tokens", url)
+        if self.logprobs == "raw":
+            return self._raw(url)
+        if self.logprobs == "unknown":
+            return (
+                f"whether the logprobs of the engine at {url} are those of the temperature that it samples with could not be measured; "
+                f"let it tell the {_ALTERNATIVES} likeliest tokens (vLLM: --max-logprobs {_ALTERNATIVES} or more)"
+            )
+        return None
+
+    def _raw(self, url: str) -> str:
+        return (
+            f"the engine at {url} returns raw logprobs, which are not those of the temperature that it samples with; "
+            "start vLLM with --logprobs-mode processed_logprobs"
+        )
+
+    def _too_little(self, level: Level, url: str) -> str:
         wanted = [name for name in self.whole.missing if level == "tokens" or name == "logprobs"]
         name = f"vLLM {self.version}" if self.version else "the engine"
         remedy = _REMEDIES.get(wanted[0], "") if wanted else ""
-        raise ProbeError(
-            f"{name} at {url} returns no {' and no '.join(wanted)}, so it cannot serve the level {level}; "
-            f"{remedy}, or start this with --level {self.level}"
-        )
+        return f"{name} at {url} returns no {' and no '.join(wanted)}, so it cannot serve the level {level}; {remedy}"
 
 
 def probe(url: str, *, model: str | None = None, api_key: str | None = None) -> Probe:
@@ -106,7 +142,13 @@ def probe(url: str, *, model: str | None = None, api_key: str | None = None) -> 
             "return_token_ids": True,
             "return_tokens_as_token_ids": True,
         }
-        whole = _mode([_object(_ask(client, upstream, request), url)])
+        try:
+            first = _ask(client, upstream, request)
+        except _RefusedError as refusal:
+            plain = {name: request[name] for name in ("model", "messages", "max_tokens")}
+            mode = _mode([_object(_ask(client, upstream, plain), url)])
+            return Probe(served, _version(client, upstream), mode, mode, refusal=refusal.said)
+        whole = _mode([_object(first, url)])
         stream = _ask(client, upstream, request | {"stream": True, "stream_options": {"include_usage": True}})
         streamed = _mode(list(_chunks(stream, url)))
         return Probe(served, _version(client, upstream), whole, streamed, _logprob_mode(client, upstream, request))
@@ -123,8 +165,13 @@ def _served(client: httpx.Client, upstream: Upstream, model: str | None) -> str:
     if reply.status_code != 200:
         if model is not None:
             return model  # not every engine lists its models
-        raise ProbeError(f"the engine at {upstream.url} does not list its models (status {reply.status_code}); name one with --model")
+        raise ProbeError(
+            f"the engine at {upstream.url} does not list its models (status {reply.status_code}); "
+            "name one with --model, or correct --llm-url"
+        )
     document = _parsed(reply.text)
+    if not isinstance(document, dict) and model is None:
+        raise ProbeError(f"what answers at {upstream.url} is no engine: its list of models is no JSON object; correct --llm-url")
     data = document.get("data") if isinstance(document, dict) else None
     names = [card["id"] for card in data if isinstance(card, dict) and isinstance(card.get("id"), str)] if isinstance(data, list) else []
     if model is not None and (model in names or not names):
@@ -145,10 +192,7 @@ def _ask(client: httpx.Client, upstream: Upstream, request: Mapping[str, Any]) -
     if reply.status_code in (401, 403):
         raise ProbeError(f"the engine at {upstream.url} refuses the key (status {reply.status_code}); name its variable with --llm-key-env")
     if reply.status_code != 200:
-        said = reply.text[:_SHOWN].replace("\n", " ")
-        raise ProbeError(
-            f"the engine at {upstream.url} refuses a tiny request with logprobs and token ids (status {reply.status_code}: {said})"
-        )
+        raise _RefusedError(upstream.url, f"status {reply.status_code}: {reply.text[:_SHOWN]}".replace("\n", " "), request)
     return reply.text
 
 

@@ -68,6 +68,8 @@ class Config:
     """None is a new folder for temporary files."""
     workers: int = 1
     level: Level = "tokens"
+    train: bool = False
+    """Only an engine whose replies may be trained on: at level tokens, its logprobs known to be those of the temperature."""
     durable: bool = False
 
     def __post_init__(self) -> None:
@@ -76,6 +78,8 @@ class Config:
             raise ServeError("there is no engine to serve; name one with --llm-url http://HOST:PORT/v1")
         if self.workers < 1:
             raise ServeError(f"{self.workers} workers cannot serve; give --workers 1 or more")
+        if self.train and self.level != "tokens":
+            raise ServeError(f"--train and --level {self.level} contradict each other: only tokens may train; leave one of them out")
         if self.open_admin and self.admin_key is not None:
             raise ServeError("--no-admin-key and --admin-key-env contradict each other; give one of them")
         if self.admin_key is not None and (len(self.admin_key) < SHORTEST_ADMIN_KEY or not self.admin_key.isprintable()):
@@ -114,6 +118,8 @@ def serve(config: Config, *, told: Callable[[Served], None]) -> None:
     Raises ServeError, ProbeError, UpstreamError or SessionError before anything listens.
     """
     found = probe(config.llm_url, model=config.model, api_key=config.llm_key)
+    if config.train:
+        found.require_training(config.llm_url)
     found.require(config.level, config.llm_url)
     generated = config.admin_key is None and not config.open_admin
     admin_key = secrets.token_urlsafe(32) if generated else config.admin_key

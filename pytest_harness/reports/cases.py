@@ -21,7 +21,7 @@ from pytest_harness.verdict import Standing
 
 PROPERTY = "harness-conformance-case"
 
-Result = Literal["passed", "failed", "not_exercised", "error"]
+Result = Literal["passed", "failed", "deviation", "not_exercised", "error"]
 
 
 @dataclass
@@ -75,7 +75,7 @@ class CaseRequirement(Part):
     results: dict[Result, int]
     """How many cases gave each result."""
     reasons: tuple[str, ...]
-    """Why cases were not exercised, and what failed of ours."""
+    """Why cases were not exercised, which known deviations they are, and what failed of ours."""
     findings: tuple[CaseFinding, ...]
 
 
@@ -137,7 +137,7 @@ class CaseReport(Part):
 
 def _requirement(requirement: Requirement, results: list[CaseResult]) -> CaseRequirement:
     counts: Counter[Result] = Counter(result.result for result in results)
-    order: tuple[Result, ...] = ("failed", "error", "passed")
+    order: tuple[Result, ...] = ("failed", "error", "deviation", "passed")
     standing: Standing = next((result for result in order if counts[result]), "not_exercised")
     return CaseRequirement(
         id=requirement.id,
@@ -148,11 +148,11 @@ def _requirement(requirement: Requirement, results: list[CaseResult]) -> CaseReq
         why=requirement.why,
         standing=standing,
         results=dict(counts),
-        reasons=tuple(dict.fromkeys(result.reason for result in results if result.result in ("not_exercised", "error"))),
+        reasons=tuple(dict.fromkeys(result.reason for result in results if result.result in ("not_exercised", "deviation", "error"))),
         findings=tuple(
             CaseFinding(case=each.case, expected=each.expected, seen=each.seen, note=each.reason, exchanges=tuple(each.exchanges))
             for each in results
-            if each.result == "failed"
+            if each.result in ("failed", "deviation")
         ),
     )
 
@@ -180,6 +180,10 @@ def print_report(report: CaseReport, console: Console) -> None:
             level = f"{entry.level}, a draft that is not scored" if entry.draft else entry.level
             line = f"{entry.id} {entry.title} ({level}): {first.case}: expected {first.expected}, seen {first.seen}{others}"
             console.print(line, style="red" if level == "MUST" else "yellow", highlight=False, markup=False, soft_wrap=True)
+        elif entry.standing == "deviation":
+            console.print(
+                f"{entry.id} {entry.title}: {'; '.join(entry.reasons)}", style="yellow", highlight=False, markup=False, soft_wrap=True
+            )
         elif entry.standing == "error":
             console.print(f"{entry.id} {entry.title}: the suite or the adapter failed", style="magenta", highlight=False, markup=False)
     unexercised = [entry.id for entry in report.requirements if entry.standing == "not_exercised"]

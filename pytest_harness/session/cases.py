@@ -47,7 +47,9 @@ class CaseSession(ABC):
     """The hooks of one such run, in the controller and in each xdist worker."""
 
     kind: ClassVar[Kind]
-    """The kind of subject, and the option that names it."""
+    """The kind of subject."""
+    option: ClassVar[str]
+    """The option that names it, as pytest keeps it."""
     noun: ClassVar[str]
     """What people call it."""
     suite: ClassVar[str]
@@ -56,9 +58,10 @@ class CaseSession(ABC):
     def __init__(self, config: pytest.Config) -> None:
         self.config = config
         self.is_worker = hasattr(config, "workerinput")
-        self.spec: str = config.getoption(f"harness_{self.kind}")
+        self.spec: str = config.getoption(f"harness_{self.option}")
         if config.getoption("harness_harness") or config.getoption("harness_replay") is not None:
-            raise pytest.UsageError(f"--{self.kind} judges a {self.kind} by itself; run pytest once more for --harness or --replay")
+            named, a = self.option.replace("_", "-"), "an" if self.kind.startswith(("a", "e")) else "a"
+            raise pytest.UsageError(f"--{named} judges {a} {self.kind} by itself; run pytest once more for --harness or --replay")
         try:
             self.catalogue: Catalogue = load_catalogue(config.getoption("harness_requirements"), self.kind)
             self.load()
@@ -82,6 +85,10 @@ class CaseSession(ABC):
     @abstractmethod
     def report_of(self, results: list[CaseResult]) -> CaseReport:
         """The report."""
+
+    def excuse(self, result: CaseResult) -> str | None:  # noqa: ARG002 - most subjects have no known deviations
+        """The known deviation of a named version that a failure is, as a sentence; None if it is none."""
+        return None
 
     def shown(self, exchanges: list[dict[str, Any]]) -> list[str]:
         """The last of what passed between suite and subject, as lines for people."""
@@ -127,6 +134,8 @@ class CaseSession(ABC):
             result.result, result.expected, result.seen = "failed", broken.expected, broken.seen
             result.reason = "; ".join(getattr(broken, "__notes__", ()))
             result.exchanges = case.log.documents() if hasattr(case, "log") else []
+            if (excuse := self.excuse(result)) is not None:
+                result.result, result.reason = "deviation", excuse
         except Exception as error:  # noqa: BLE001 - a fault of the suite is told, and never taken for the subject's
             result.result, result.reason = "error", "".join(traceback.format_exception(error)).rstrip()
         pyfuncitem.user_properties.append(result.to_property())
@@ -182,7 +191,9 @@ class CaseSession(ABC):
             pytest.fail(f"{requirement.id}: the suite or the adapter failed, not the {self.kind}\n{result.reason}", pytrace=False)
         if result.result == "failed" and requirement.binding:
             pytest.fail(self._explain(result, requirement), pytrace=False)
-        pytest.skip(result.reason if result.result in ("not_exercised", "error") else f"expected {result.expected}, seen {result.seen}")
+        pytest.skip(
+            result.reason if result.result in ("not_exercised", "error", "deviation") else f"expected {result.expected}, seen {result.seen}"
+        )
 
     def _explain(self, result: CaseResult, requirement: Requirement) -> str:
         lines = [f"{requirement.id} {requirement.title} ({requirement.level}): {requirement.statement}"]

@@ -16,6 +16,7 @@ class RuntimeSession(CaseSession):
     """The hooks of one such run."""
 
     kind: ClassVar[Kind] = "runtime"
+    option: ClassVar[str] = "runtime"
     noun: ClassVar[str] = "white-box runtime"
     suite: ClassVar[str] = "runtime"
 

@@ -16,6 +16,7 @@ class WireSession(CaseSession):
     """The hooks of one such run."""
 
     kind: ClassVar[Kind] = "proxy"
+    option: ClassVar[str] = "proxy"
     noun: ClassVar[str] = "capture proxy"
     suite: ClassVar[str] = "wire"
 
