@@ -18,7 +18,7 @@ from pytest_harness.atif.document import whole
 from pytest_harness.contract import judge_one
 from pytest_harness.contract.trajectory.alignment import Pair, align
 from pytest_harness.contract.trajectory.expected import COUNTS, expected_tokens, explained
-from pytest_harness.contract.trajectory.reading import trace_of
+from pytest_harness.contract.trajectory.reading import in_steps, trace_of
 from pytest_harness.evidence import Evidence, attempt_dir
 from pytest_harness.evidence.model import Call
 from pytest_harness.requirements import Catalogue
@@ -46,6 +46,8 @@ def fill(evidence: Evidence, catalogue: Catalogue) -> dict[str, Json]:
     Raises FillError where that would be a guess or break the token contract.
     """
     trace = trace_of(evidence)
+    if trace is None and (several := in_steps(evidence)):
+        raise FillError(f"{evidence.name}: {several}")
     if trace is None:
         raise FillError(f"{evidence.name}: there is no {PATH} to fill; only a harness with a trajectory of its own has one")
     for name in dict.fromkeys(_needed(catalogue)):
@@ -128,8 +130,9 @@ def _calls(evidence: Evidence) -> dict[str, Call]:
     silent = {turn.call.index for turn in explained(evidence)}
     if lost := [turn.call.index for turn in alignment.unlogged if turn.call.index not in silent]:
         raise FillError(f"{evidence.name}: call {lost[0]} is told by no step, so a filled trajectory would be without it")
-    asked = [pair for pair in alignment.pairs if pair.turns[0].call.outcome != "budget_stop"]  # a stop reply is nothing the model said
-    return {pair.steps[0].at(): _call(evidence, pair) for pair in asked}
+    # A stop reply is nothing the model said, and what a call said that failed was not waited for.
+    answered = [pair for pair in alignment.pairs if pair.turns[0].call.outcome == "complete"]
+    return {pair.steps[0].at(): _call(evidence, pair) for pair in answered}
 
 
 def _call(evidence: Evidence, pair: Pair) -> Call:

@@ -63,6 +63,8 @@ def the_trial_ends_without_an_exception(evidence: Evidence) -> Iterator[Fault]:
         )
     if evidence.trial_result is None:
         yield Fault(None, "the result of the trial", "a missing file or no JSON object", "trial/result.json")
+    for name, step_exception in _step_exceptions(evidence):
+        yield Fault(None, "no exception", f"{step_exception} in step {name}", "trial/result.json step_results")
     exception = trial_exception(evidence)
     if exception == AT_ITS_LIMIT and _cut(evidence):
         return  # many harnesses say by their exit status that the limit was met
@@ -168,6 +170,16 @@ def missing_commands(evidence: Evidence) -> list[Fault]:
                 index = group[-1].call.index if group else None
                 faults.append(Fault(index, f"a call with {short(command)}", short("; ".join(texts)) or "no call", where))
     return faults
+
+
+def _step_exceptions(evidence: Evidence) -> Iterator[tuple[str, str]]:
+    """The step and the name of each exception, where a trial has several steps: they stand beside the trial's own, which is none then."""
+    results = (evidence.trial_result or {}).get("step_results")
+    for result in results if isinstance(results, list) else ():
+        info = result.get("exception_info") if isinstance(result, dict) else None
+        name = info.get("exception_type") if isinstance(info, dict) else None
+        if isinstance(name, str) and not (name in NO_VERDICT and evidence.manifest.scenario.reward is None):
+            yield short(result.get("step_name")), name
 
 
 def _cut(evidence: Evidence) -> bool:

@@ -10,8 +10,8 @@ from pytest_harness.atif import PATH, VERSIONS, Document, Problem, Step
 from pytest_harness.atif.document import whole
 from pytest_harness.atif.shape import newer, problems, time_of
 from pytest_harness.contract.chat_wire import short
-from pytest_harness.contract.model import Fault, NotExercised, check
-from pytest_harness.contract.trajectory.reading import there, trace_of
+from pytest_harness.contract.model import Fault, NotExercised, Unverifiable, check
+from pytest_harness.contract.trajectory.reading import in_steps, there, trace_of
 from pytest_harness.evidence.model import Evidence
 
 SOURCES = ("system", "user", "agent")
@@ -24,6 +24,8 @@ def a_well_formed_trajectory_is_there(evidence: Evidence) -> Iterator[Fault]:
     """Version, agent and numbering, of every document that belongs to it."""
     trace = trace_of(evidence)
     if trace is None:
+        if several := in_steps(evidence):
+            raise Unverifiable(several)
         unread = "a file that is no JSON object, or one that is nested too deeply"
         yield Fault(None, "an ATIF document", unread if PATH in evidence.files else "no such file", PATH)
         return

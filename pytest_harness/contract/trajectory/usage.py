@@ -11,7 +11,7 @@ from pytest_harness.contract.chat_wire import conversation
 from pytest_harness.contract.model import Fault, NotExercised, Unverifiable, check
 from pytest_harness.contract.trajectory.alignment import Pair, align
 from pytest_harness.contract.trajectory.expected import COUNTS, expected_tokens, possible_sums
-from pytest_harness.contract.trajectory.reading import own_steps, there
+from pytest_harness.contract.trajectory.reading import in_steps, own_steps, there
 from pytest_harness.evidence.model import Evidence
 
 CONTEXT = {"prompt_tokens": "n_input_tokens", "completion_tokens": "n_output_tokens"}
@@ -59,6 +59,8 @@ def logged_totals_agree(evidence: Evidence) -> Iterator[Fault]:
 def logged_usage_by_model_agrees(evidence: Evidence) -> Iterator[Fault]:
     """Over all models together, as names of models are the harness's own. Without such usage there is nothing to disagree with."""
     _answered(evidence)
+    if several := in_steps(evidence):
+        raise Unverifiable(several)
     usage = ((evidence.trial_result or {}).get("agent_result") or {}).get("model_usage") or {}
     models = [each for each in usage.values() if isinstance(each, dict)] if isinstance(usage, dict) else []
     if models:
@@ -91,7 +93,9 @@ def _totals(trace: Trace, name: str) -> list[Any]:
 
 
 def _comparable(pair: Pair) -> bool:
-    """Whether the steps of the pair are exactly its calls."""
+    """Whether the steps of the pair are exactly its calls, and these were answered: nobody was told what a call cost that failed."""
+    if any(turn.call.outcome != "complete" for turn in pair.turns):
+        return False
     return len(pair.steps) > 1 or (pair.steps[0].count or 1) == len(pair.turns)
 
 
