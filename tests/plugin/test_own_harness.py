@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -163,7 +164,7 @@ def test_a_finding_names_requirement_place_and_the_command_that_replays_it(ran, 
 
 
 def test_a_lost_verdict_is_red_though_the_reward_says_zero(tmp_path, run_pytest, evidence):
-    done = run_pytest(tmp_path, "--replay", evidence, "--sabotage=no_calls")
+    done = run_pytest(tmp_path, "--replay", evidence, "--scenario=wrong_answer", "--sabotage=no_calls")
     assert done.returncode == 1
     assert "to blame: surroundings: no call reached the proxy" in done.stdout
     report = json.loads((tmp_path / ".harness" / "replay" / "report.json").read_text())
@@ -173,28 +174,17 @@ def test_a_lost_verdict_is_red_though_the_reward_says_zero(tmp_path, run_pytest,
 def test_choosing_tests_says_how_little_ran(tmp_path, run_pytest, evidence, report):
     done = run_pytest(tmp_path, "--replay", evidence, "-k", "TOK-001")
     assert done.returncode == 0
-    assert f"1 of {report['required']} required checks ran" in done.stdout
-    assert f"did not run: {report['required'] - 1} that no test judged" in done.stdout
-
-
-def test_a_harness_that_never_calls_is_blamed_on_the_surroundings_not_scored_zero(tmp_path, run_pytest):
-    example = tmp_path / "own"
-    shutil.copytree(EXAMPLE, example)
-    (example / "bin" / "tiny-agent").write_text("#!/bin/sh\necho tiny-agent 0.1.0\n")
-    done = run_pytest(tmp_path, "--harness=tiny-agent", f"--seams={example / 'seams'}", "--scenario=edit_file")
-    assert done.returncode == 1
-    assert "no call reached the proxy" in done.stdout
-    report = json.loads((tmp_path / ".harness" / "report" / "report.json").read_text())
-    [attempt] = report["seams"][0]["attempts"]
-    assert (attempt["valid"], attempt["blame"], attempt["reward"]) == (False, "surroundings", 0.0)
-    assert report["seams"][0]["mean_reward"] is None
+    required = int(re.search(r"\b1 of (\d+) required checks ran", done.stdout)[1])
+    assert required >= report["required"]  # of what is required where it comes up nobody looked whether it did
+    assert f"did not run: {required - 1} that no test judged" in done.stdout
+    assert "did not come up" not in done.stdout
 
 
 def test_colour_only_where_it_is_wanted(tmp_path, run_pytest, evidence):
-    plain = run_pytest(tmp_path, "--replay", evidence)
-    assert "\x1b" not in plain.stdout
-    assert "\x1b[" in run_pytest(tmp_path, "--replay", evidence, "--color=yes").stdout
-    assert "\x1b" not in run_pytest(tmp_path, "--replay", evidence, env={"NO_COLOR": "1", "FORCE_COLOR": ""}).stdout
+    few = ("--replay", evidence, "--scenario=explore", "-k", "TOK")
+    assert "\x1b" not in run_pytest(tmp_path, *few).stdout
+    assert "\x1b[" in run_pytest(tmp_path, *few, "--color=yes").stdout
+    assert "\x1b" not in run_pytest(tmp_path, *few, env={"NO_COLOR": "1", "FORCE_COLOR": ""}).stdout
 
 
 def test_the_judge_command_says_the_same_without_pytest(tmp_path, ran, report):
@@ -209,37 +199,63 @@ def test_the_judge_command_says_the_same_without_pytest(tmp_path, ran, report):
     assert f"{report['ran']} of {report['required']} required checks ran" in done.stdout
 
 
-def faulty(tmp_path: Path, *changes: tuple[str, str]) -> Path:
-    """A copy of the example with these changes in its agent or its row; the folder of the row."""
+def faulty(tmp_path: Path, *changes: tuple[str, str], name: str = "tiny-agent") -> Path:
+    """A copy of the example under this name, with these changes in its agent or its row; the folder of the row."""
     example = tmp_path / "own"
     shutil.copytree(EXAMPLE, example)
-    for path in (example / "bin" / "tiny-agent", example / "seams" / "tiny-agent.toml"):
+    row = (example / "seams" / "tiny-agent.toml").rename(example / "seams" / f"{name}.toml")
+    for path in (example / "bin" / "tiny-agent", row):
         text = path.read_text()
-        for old, new in changes:
+        for old, new in (('name = "tiny-agent"', f'name = "{name}"'), *changes):
             text = text.replace(old, new)
         path.write_text(text)
     return example / "seams"
 
 
+VERSION = '        print("tiny-agent", VERSION)\n    else:'
+WRONG = {
+    "another-tool": ('tool = "run"', 'tool = "bash"'),
+    "another-argument": ('argument = "line"', 'argument = "command"'),
+    "wrong-key": ('TINY_AGENT_KEY = "{key}"', 'TINY_AGENT_KEY = "sk-wrong"'),
+    "broken": (VERSION, VERSION.replace("else:", "elif 1 / 0:")),
+    "silent": (VERSION, VERSION.replace("else:", "elif False:")),
+}
+"""Harnesses by name, each with what is changed in its row or its program. The silent one never calls."""
+
+
+@pytest.fixture(scope="module")
+def wrong(tmp_path_factory, run_pytest):
+    """One run of all of them: its end, and the report of each seam by the name of the harness."""
+    folder = tmp_path_factory.mktemp("wrong")
+    rows = {name: faulty(folder / name, change, name=name) for name, change in WRONG.items()}
+    options = [option for name, row in rows.items() for option in (f"--harness={name}", f"--seams={row}")]
+    done = run_pytest(folder, *options, "--scenario=edit_file")
+    report = json.loads((folder / ".harness" / "report" / "report.json").read_text())
+    return done, {seam["harness"]: seam for seam in report["seams"]}
+
+
 @pytest.mark.parametrize(
-    ("changes", "sentence"),
+    ("name", "sentence"),
     [
-        ([('tool = "run"', 'tool = "bash"')], "calls the tool `bash`, but the request offers only: run. Correct the seam's shell tool"),
-        ([('argument = "line"', 'argument = "command"')], "with the argument `command`, but it takes only: line"),
-        (
-            [('TINY_AGENT_KEY = "{key}"', 'TINY_AGENT_KEY = "sk-wrong"')],
-            "no call reached the proxy (1 requests came with a wrong key or none",
-        ),
-        (
-            [('        print("tiny-agent", VERSION)\n    else:', '        print("tiny-agent", VERSION)\n    elif 1 / 0:')],
-            "ZeroDivisionError",
-        ),
+        ("another-tool", "calls the tool `bash`, but the request offers only: run. Correct the seam's shell tool"),
+        ("another-argument", "with the argument `command`, but it takes only: line"),
+        ("wrong-key", "no call reached the proxy (1 requests came with a wrong key or none"),
+        ("broken", "ZeroDivisionError"),
+        ("silent", "no call reached the proxy: the verifier's word is not about this model"),
     ],
 )
-def test_what_is_wrong_with_a_row_or_a_harness_is_said(tmp_path, run_pytest, changes, sentence):
-    done = run_pytest(tmp_path, "--harness=tiny-agent", f"--seams={faulty(tmp_path, *changes)}", "--scenario=edit_file")
+def test_what_is_wrong_with_a_row_or_a_harness_is_said(wrong, name, sentence):
+    done, seams = wrong
     assert done.returncode == 1
     assert sentence in done.stdout
+    assert seams[name]["status"] == "blocked"
+    assert sentence in seams[name]["why"]
+
+
+def test_a_harness_that_never_calls_is_blamed_on_the_surroundings_not_scored_zero(wrong):
+    [attempt] = wrong[1]["silent"]["attempts"]
+    assert (attempt["valid"], attempt["blame"], attempt["reward"]) == (False, "surroundings", 0.0)
+    assert wrong[1]["silent"]["mean_reward"] is None
 
 
 def test_a_fault_that_is_mended_is_not_held_against_the_mended_harness(tmp_path, run_pytest):
