@@ -2,7 +2,8 @@
 
 The name of a scenario is the name of its file. ``task`` is the task's folder relative to that file. ``reward`` is the number that the
 verifier must give, or "none" where it must give none: an absent key is refused, because nothing said is neither. ``reward_key`` names the
-key under which it stands, where the verifier gives several numbers.
+key under which it stands, where the verifier gives several numbers. ``faults`` are what the engine is to do wrong: in
+which turn of the script, how often, and how.
 """
 
 from __future__ import annotations
@@ -14,12 +15,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pytest_harness.evidence import ScenarioFacts
+from pytest_harness.evidence import EngineFault, ScenarioFacts
 from pytest_harness.resources import resource
 from pytest_harness.textfile import TextFileError, read_toml
 
-_KEYS = {"title", "task", "reward", "reward_key", "steps"}
+_KEYS = {"title", "task", "reward", "reward_key", "steps", "faults"}
 _STEP_KEYS = {"text", "shell", "prints"}
+_FAULT_KEYS = {"error": {"turn", "times", "kind", "status", "message", "retry_after"}, "cut": {"turn", "times", "kind", "after"}}
+_LONGEST_WAIT = 60
+"""Seconds; a rollout that waits longer than this for its engine says nothing more of its harness."""
 
 
 class ScenarioError(Exception):
@@ -46,6 +50,7 @@ class Scenario:
     steps: tuple[ScenarioStep, ...]
     reward: float | None
     reward_key: str | None = None
+    faults: tuple[EngineFault, ...] = ()
 
     @property
     def instruction(self) -> str:
@@ -67,6 +72,7 @@ class Scenario:
             prints=tuple(step.prints for step in self.steps),
             reward=self.reward,
             reward_key=self.reward_key,
+            faults=self.faults,
         )
 
 
@@ -127,7 +133,8 @@ def _read(path: Path) -> Scenario:
     steps = tuple(_step(path, number, step) for number, step in enumerate(document["steps"], start=1))
     if steps[-1].shell or not steps[-1].text:
         raise ScenarioError(f"{path}: the last of the steps must be text without shell commands, so that the agent ends")
-    return Scenario(path.stem, document["title"], task, steps, _reward(path, document), _reward_key(path, document))
+    faults = _faults(path, document, len(steps))
+    return Scenario(path.stem, document["title"], task, steps, _reward(path, document), _reward_key(path, document), faults)
 
 
 def _reward(path: Path, document: Mapping[str, Any]) -> float | None:
@@ -165,6 +172,39 @@ def _step(path: Path, number: int, step: Any) -> ScenarioStep:
         if each and each in command:
             raise ScenarioError(f"{path}: {where}prints {each!r}, which the command itself says; choose what only its result can show")
     return ScenarioStep(text, tuple(shell), tuple(prints))
+
+
+def _faults(path: Path, document: Mapping[str, Any], steps: int) -> tuple[EngineFault, ...]:
+    faults = document.get("faults", [])
+    if not isinstance(faults, list):
+        raise ScenarioError(f"{path}: faults must be a list of tables, not {faults!r}")
+    return tuple(_fault(path, number, fault, steps) for number, fault in enumerate(faults, start=1))
+
+
+def _fault(path: Path, number: int, fault: Any, steps: int) -> EngineFault:
+    where = f"fault {number}: "
+    if not isinstance(fault, dict):
+        raise ScenarioError(f"{path}: {where}must be a table with turn and kind, not {fault!r}")
+    kind = fault.get("kind", "absent")
+    if not isinstance(kind, str) or kind not in _FAULT_KEYS:
+        raise ScenarioError(f"{path}: {where}kind must be {' or '.join(_FAULT_KEYS)}, not {kind!r}")
+    _check_keys(path, where, fault, _FAULT_KEYS[kind])
+    required: dict[str, range] = {"turn": range(1, steps + 1)}
+    optional: dict[str, range] = {"times": range(1, 10)}
+    if kind == "error":
+        required["status"] = range(400, 600)
+        optional["retry_after"] = range(_LONGEST_WAIT + 1)
+        if not isinstance(fault.get("message"), str) or not fault["message"].strip():
+            raise ScenarioError(f"{path}: {where}message must be what the engine says, not {fault.get('message', 'absent')!r}")
+    else:
+        required["after"] = range(1, 1000)
+    for name, allowed in {**required, **optional}.items():
+        value = fault.get(name, "absent")
+        if value == "absent" and name in optional:
+            continue
+        if type(value) is not int or value not in allowed:
+            raise ScenarioError(f"{path}: {where}{name} must be a whole number from {allowed[0]} to {allowed[-1]}, not {value!r}")
+    return EngineFault(**fault)
 
 
 def _check_keys(path: Path, where: str, table: Mapping[str, Any], known: set[str]) -> None:

@@ -106,8 +106,8 @@ def no_two_turns_have_the_same_logprobs(evidence: Evidence) -> Iterator[Fault]:
 
 @check("LGP-007")
 def neutral_sampling_is_whole(evidence: Evidence) -> Iterator[Fault]:
-    """In a session that makes the sampling neutral, every call has every neutral value."""
-    if not any(neutralised(turn) for turn in answered(evidence)):
+    """In a session that trains, or that makes the sampling neutral though it does not, every call has every neutral value."""
+    if evidence.manifest.purpose != "train" and not any(neutralised(turn) for turn in answered(evidence)):
         raise NotExercised("the session leaves the sampling to the harness")
     for turn in answered(evidence):
         sent = turn.forwarded

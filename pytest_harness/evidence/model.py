@@ -32,6 +32,8 @@ Outcome = Literal[
 ]
 """``budget_stop``: the session's budget was used up, so the proxy answered by itself and the engine was not asked; never a turn."""
 Delivery = Literal["delivered", "client_gone", "unknown"]
+Purpose = Literal["train", "eval"]
+"""``train``: the session makes the sampling neutral; ``eval``: it leaves the sampling to the harness, unless it has a policy."""
 Network = Literal["none", "watched", "open"]
 """``none``: nothing but the proxy can be reached; ``watched``: what left for elsewhere is recorded; ``open``: nobody watches."""
 
@@ -155,6 +157,23 @@ class SeamFacts(Record):
     accounting: Accounting = Accounting()
 
 
+class EngineFault(Record):
+    """A fault that the engine plays on purpose, so that it is seen what becomes of it."""
+
+    turn: int
+    """The turn of the script at which it is played, from 1."""
+    times: int = 1
+    """How often: what is asked once more after that is answered."""
+    kind: Literal["error", "cut"]
+    """``error``: an answer with ``status`` and ``message``; ``cut``: the connection breaks off inside the reply."""
+    status: int | None = None
+    message: str | None = None
+    retry_after: int | None = None
+    """The seconds of the header Retry-After; None where it is not sent."""
+    after: int | None = None
+    """How many events of a stream come before it is cut; a reply that is not streamed is cut in the middle."""
+
+
 class ScenarioFacts(Record):
     """What the scenario asks for. ``steps`` is the number of turns its script has."""
 
@@ -168,6 +187,8 @@ class ScenarioFacts(Record):
     """What the verifier must say; None where it must say nothing."""
     reward_key: str | None = None
     """Under which of the verifier's keys the scalar stands; None where nobody named one."""
+    faults: tuple[EngineFault, ...] = ()
+    """What the engine was told to do wrong."""
 
 
 class Ending(Record):
@@ -237,6 +258,8 @@ class Manifest(Record):
     """Where something in a watched sandbox went, or tried to go, that is not the proxy."""
     step_limit: int | None = None
     """How many turns the harness was told to take at most; None where it was told nothing."""
+    purpose: Purpose | None = None
+    """What the session was for; None where an older version wrote the evidence."""
     sandbox_gone: bool | None = None
     """Whether the sandbox was found to be gone after the attempt; None where nobody looked."""
     grading: Grading | None = None

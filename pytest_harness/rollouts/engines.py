@@ -9,7 +9,7 @@ import dataclasses
 import json
 import secrets
 import shutil
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -20,8 +20,10 @@ from pytest_harness.capture.admission import Refuse, Steer
 from pytest_harness.engines.scripted import Script, ScriptedEngine
 from pytest_harness.engines.scripted.script import ScriptMismatchError
 from pytest_harness.engines.vllm import Steering, serve
+from pytest_harness.evidence import EngineFault
 from pytest_harness.provision import Cache
 from pytest_harness.provision.vllm import obtain_vllm
+from pytest_harness.rollouts.faults import FaultyEngine, Relay
 from pytest_harness.serving import BackgroundServer
 
 SCRIPTED_MODEL = "scripted"
@@ -62,17 +64,29 @@ class Engine:
 
 
 @contextmanager
-def engine_of(script: Script, shared: SharedEngine | None, *, salt: str) -> Iterator[Engine]:
-    """The engine of one rollout: the shared one, or a scripted one that lives as long as the context."""
+def engine_of(script: Script, shared: SharedEngine | None, *, salt: str, faults: Sequence[EngineFault] = ()) -> Iterator[Engine]:
+    """The engine of one rollout: the shared one, or a scripted one that lives as long as the context. Either fails as ``faults`` say."""
     if shared is not None:
         log = Path(shared.log)
         before = log.stat().st_size
         upstream = Upstream(url=shared.url, api_key=shared.api_key, model=shared.model)
-        yield Engine(upstream, steered_by(script), shared.versions, shared.digests, lambda folder: _keep(log, before, folder))
+        with _faulty(upstream, script, faults) as reached:
+            yield Engine(reached, steered_by(script), shared.versions, shared.digests, lambda folder: _keep(log, before, folder))
         return
     key = "sk-hc-" + secrets.token_urlsafe(32)
-    with BackgroundServer(ScriptedEngine(script, model=SCRIPTED_MODEL, api_key=key, salt=salt)) as server:
+    scripted = ScriptedEngine(script, model=SCRIPTED_MODEL, api_key=key, salt=salt)
+    with BackgroundServer(FaultyEngine(scripted, script, faults) if faults else scripted) as server:
         yield Engine(Upstream(url=server.listen().url, api_key=key, model=SCRIPTED_MODEL))
+
+
+@contextmanager
+def _faulty(upstream: Upstream, script: Script, faults: Sequence[EngineFault]) -> Iterator[Upstream]:
+    """The way to an engine past what plays the faults, if there are any."""
+    if not faults:
+        yield upstream
+        return
+    with BackgroundServer(FaultyEngine(Relay(upstream), script, faults)) as server:
+        yield dataclasses.replace(upstream, url=server.listen().url)
 
 
 def steered_by(script: Script) -> Steer:

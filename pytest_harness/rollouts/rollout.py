@@ -22,6 +22,7 @@ from pytest_harness.rollouts.aftermath import Aftermath
 from pytest_harness.rollouts.engines import SharedEngine, engine_of
 from pytest_harness.rollouts.spec import RolloutSpec
 from pytest_harness.rollouts.trial import agent_config, local_sandbox, run_trial
+from pytest_harness.rollouts.workplace import workplace
 from pytest_harness.sandboxes.bubblewrap import Sandbox, SandboxDiedError
 from pytest_harness.sandboxes.gates import gate
 from pytest_harness.serving import BackgroundServer
@@ -44,13 +45,25 @@ def run_rollout(
     The attempt's working folder lies beside the evidence until it is frozen, so that a crash leaves the journal and Harbor's
     files; the next run of the same attempt starts anew.
     """
-    work = (evidence_dir / ".running" / spec.id).absolute()
-    shutil.rmtree(work, ignore_errors=True)
-    work.mkdir(parents=True)
+    with workplace(evidence_dir, spec.id) as work:
+        return _run(spec, installed, work, evidence_dir=evidence_dir, run_id=run_id, requirements=requirements, shared=shared)
+
+
+def _run(
+    spec: RolloutSpec,
+    installed: Installed,
+    work: Path,
+    *,
+    evidence_dir: Path,
+    run_id: str,
+    requirements: str,
+    shared: SharedEngine | None,
+) -> Path:
     attempt_id = uuid.uuid4().hex
     started = _now()
     proxy = CaptureProxy()
-    with engine_of(script_of(spec), shared, salt=attempt_id) as engine, BackgroundServer(proxy) as proxy_server:
+    faults = spec.scenario.faults
+    with engine_of(script_of(spec), shared, salt=attempt_id, faults=faults) as engine, BackgroundServer(proxy) as proxy_server:
         model = engine.upstream.model
         session = proxy.open_session(engine.upstream, journal=work / "journal.ndjson", steer=engine.steer)
         address = f"127.0.0.1:{PROXY_PORT}"
@@ -98,6 +111,7 @@ def run_rollout(
         key_digest=hashlib.sha256(session.key.encode()).hexdigest(),
         network="none",  # the local sandbox has no way out but the proxy's port
         step_limit=spec.step_limit,
+        purpose=session.purpose,
         sandbox_gone=all(map(is_gone, sandboxes)),
         grading=aftermath.grading(),
         requirements=requirements,

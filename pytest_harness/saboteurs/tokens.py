@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Callable
 from typing import Any
@@ -19,6 +20,7 @@ from pytest_harness.saboteurs.surgery import (
     resample,
     struck_turn,
     with_call,
+    with_manifest,
     with_prompt,
 )
 
@@ -304,6 +306,15 @@ def half_neutral_sampling(evidence: Evidence) -> Evidence:
         if call.forwarded is not None:
             evidence = with_call(evidence, edit_forwarded(call, half))
     return evidence
+
+
+@saboteur
+def training_on_any_sampling(evidence: Evidence) -> Evidence:
+    """A session that trains leaves the sampling to the harness and to the engine's own defaults."""
+    sent = [json.loads(call.forwarded.body) for call in evidence.calls if call.outcome == "complete" and call.forwarded is not None]
+    own = [body for body in sent if any(body.get(name) != value for name, value in NEUTRAL.items())]
+    found(own or None, "call that is not sampled neutrally")
+    return with_manifest(evidence, purpose="train")
 
 
 @saboteur

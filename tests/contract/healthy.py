@@ -112,7 +112,7 @@ def trained(evidence: Evidence) -> Evidence:
     for one in evidence.calls:
         asked = surgery.edit_request(one, lambda body: body.update(top_p=0.95, temperature=0.7))
         calls.append(surgery.edit_forwarded(asked, lambda body: body.update(extras.NEUTRAL, temperature=1.0)))
-    return replace(evidence, calls=tuple(calls))
+    return surgery.with_manifest(replace(evidence, calls=tuple(calls)), purpose="train")
 
 
 def without_usage(evidence: Evidence) -> Evidence:

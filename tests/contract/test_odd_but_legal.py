@@ -9,8 +9,17 @@ from hypothesis import strategies as st
 
 from pytest_harness.contract import judge, judge_one
 from pytest_harness.requirements import load_catalogue
-from pytest_harness.saboteurs.extras import failed_call, last_call, plant, side_call, thinking
-from pytest_harness.saboteurs.surgery import edit_body, edit_delivered, edit_forwarded, edit_parts, edit_reply, edit_request, with_call
+from pytest_harness.saboteurs.extras import NEUTRAL, failed_call, last_call, plant, side_call, thinking
+from pytest_harness.saboteurs.surgery import (
+    edit_body,
+    edit_delivered,
+    edit_forwarded,
+    edit_parts,
+    edit_reply,
+    edit_request,
+    with_call,
+    with_manifest,
+)
 
 CATALOGUE = load_catalogue()
 QUESTION = {"role": "user", "content": "Go on."}
@@ -199,6 +208,36 @@ def test_a_session_that_trains_at_a_temperature_of_its_own_is_whole(healthy):
     cold = replace(evidence, calls=tuple(edit_forwarded(call, lambda body: body.update(temperature=0.6)) for call in evidence.calls))
     assert failed(cold) == set()
     assert result(cold, "LGP-007") == "passed"
+
+
+def test_what_a_session_was_for_says_whether_neutral_sampling_is_due(healthy):
+    evidence = healthy.mini()
+    assert result(evidence, "LGP-007") == "not_exercised"
+    assert result(with_manifest(evidence, purpose="eval"), "LGP-007") == "not_exercised"
+    assert result(with_manifest(evidence, purpose="train"), "LGP-007") == "failed"
+    assert result(with_manifest(healthy.trained(evidence), purpose="eval"), "LGP-007") == "passed"
+    asked = tuple(edit_request(call, lambda body: body.update(NEUTRAL, temperature=1.0)) for call in evidence.calls)
+    assert result(with_manifest(replace(evidence, calls=asked), purpose="train"), "LGP-007") == "passed"
+
+
+def whole_instead(evidence, outcome="cut_upstream", edit=lambda _: None):
+    """The second turn was streamed and broke off, and was asked for as a whole then."""
+    cut = failed_call(evidence, 1, outcome=outcome, edit=edit)
+    said = cut.calls[1].replied.model_copy(update={"body": 'data: {"error": {"message": "Connection closed."}}\n\n', "status": 200})
+    cut = with_call(cut, cut.calls[1].model_copy(update={"replied": said, "delivered": said}))
+    return with_call(cut, as_a_whole(cut.calls[2]))
+
+
+def as_a_whole(call):
+    return edit_request(call, lambda body: body.update(stream=False))
+
+
+def test_a_turn_may_be_asked_for_as_a_whole_when_its_stream_broke_off(healthy):
+    evidence = healthy.pi()
+    assert result(whole_instead(evidence), "STR-001") == "passed"
+    assert result(whole_instead(evidence, outcome="cancelled"), "STR-001") == "failed"
+    assert result(whole_instead(evidence, edit=lambda body: body["messages"].pop()), "STR-001") == "failed"
+    assert result(with_call(evidence, as_a_whole(evidence.calls[1])), "STR-001") == "failed"
 
 
 def test_a_session_may_steer_its_engine_if_it_marks_the_calls(healthy):

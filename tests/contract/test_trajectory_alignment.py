@@ -8,11 +8,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pytest_harness.contract import judge_one
+from pytest_harness.contract import judge, judge_one
 from pytest_harness.contract.trajectory import align
 from pytest_harness.evidence import Accounting
+from pytest_harness.filling import fill
 from pytest_harness.requirements import load_catalogue
-from pytest_harness.saboteurs.extras import stopped_call
+from pytest_harness.saboteurs.extras import failed_call, stopped_call
 from pytest_harness.saboteurs.surgery import RESULT, TRAJECTORY, edit_file, edit_reply, with_call, with_file, with_manifest
 
 CATALOGUE = load_catalogue()
@@ -292,3 +293,55 @@ def test_a_stop_reply_that_a_step_names_is_that_reply_and_no_call_of_the_model(h
     names = ("ATF-002", "ATF-004", "ATF-005", "ATF-006", "ATF-021", "ATF-022")
     assert {name: result(logged, name) for name in names} == dict.fromkeys(names, "passed")
     assert result(edit_file(logged, TRAJECTORY, lambda document: log(document, "stop-4")), "ATF-002") == "failed"
+
+
+WORDLESS = {
+    "source": "agent",
+    "model_name": "tiny",
+    "message": "",
+    "metrics": {"prompt_tokens": 0, "completion_tokens": 0},
+    "llm_call_count": 1,
+}
+
+
+def with_step(evidence, place, step):
+    """The log has one more step, before the agent's step of this number."""
+
+    def insert(document):
+        agent = [number for number, each in enumerate(document["steps"]) if each["source"] == "agent"]
+        document["steps"].insert(agent[place], step)
+        for number, each in enumerate(document["steps"], start=1):
+            each["step_id"] = number
+        document["final_metrics"]["total_steps"] = len(document["steps"])
+
+    return edit_file(evidence, TRAJECTORY, insert)
+
+
+def broken(evidence):
+    return {each.requirement.id for each in judge(evidence, CATALOGUE) if each.result in ("failed", "error")}
+
+
+@pytest.mark.parametrize("place", [0, 1, 2])
+def test_a_failed_call_may_be_logged_as_a_step_without_words(healthy, place):
+    failed = failed_call(healthy.pi(), place)
+    told = with_step(failed, place, dict(WORDLESS))
+    assert broken(failed) == broken(told) == set()
+    assert [turn.call.index for turn in align(told).aside] == [place]
+    assert align(told).uncaptured == ()
+    assert fill(told, CATALOGUE).keys() == {TRAJECTORY.removeprefix("trial/agent/")}
+
+
+def test_what_came_of_a_reply_before_it_broke_off_may_be_logged(healthy):
+    cut = failed_call(healthy.pi(), 1, outcome="cut_upstream")
+    begun = {"id": "chatcmpl-cut", "choices": [{"index": 0, "delta": {"content": "I have"}}]}
+    said = cut.calls[1].replied.model_copy(update={"body": f"data: {json.dumps(begun)}\n\n", "status": 200})
+    cut = with_call(cut, cut.calls[1].model_copy(update={"replied": said}))
+    named = {**WORDLESS, "message": "I have", "extra": {"response_id": "chatcmpl-cut"}}
+    told = with_step(cut, 1, named)
+    assert [(pair.turns[0].call.index, pair.by) for pair in align(told).pairs if pair.turns[0].call.index == 1] == [(1, "reply")]
+    assert broken(told) == set()
+
+
+def test_a_step_without_words_is_a_call_too_many_where_none_failed(healthy):
+    assert broken(with_step(healthy.pi(), 1, dict(WORDLESS))) == {"ATF-002"}
+    assert "ATF-002" in broken(with_step(with_step(failed_call(healthy.pi(), 1), 1, dict(WORDLESS)), 1, dict(WORDLESS)))

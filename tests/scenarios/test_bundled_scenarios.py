@@ -36,13 +36,16 @@ def root(tmp_path):
     return tmp_path
 
 
-def test_the_five_scenarios_are_there():
-    assert list(SCENARIOS) == ["edit_file", "explore", "no_verdict", "parallel_calls", "wrong_answer"]
+def test_the_nine_scenarios_are_there():
     assert {name: SCENARIOS[name].reward for name in SCENARIOS} == {
+        "cut_call": 1.0,
+        "cut_text": 1.0,
         "edit_file": 1.0,
         "explore": 1.0,
         "no_verdict": None,
         "parallel_calls": 1.0,
+        "rate_limited": 1.0,
+        "server_error": 1.0,
         "wrong_answer": 0.0,
     }
     assert {SCENARIOS[name].task for name in SCENARIOS} == set(TASKS)
@@ -57,6 +60,17 @@ def test_the_script_earns_the_reward_that_the_scenario_declares(name, root):
         for command in step.shell:
             run(command, root)
     assert verify(each.task, root) == each.reward
+
+
+def test_four_scenarios_have_one_fault_of_the_engine_each_and_no_long_wait():
+    faults = {name: SCENARIOS[name].faults for name in SCENARIOS if SCENARIOS[name].faults}
+    assert {name: [(fault.kind, fault.status, fault.turn) for fault in each] for name, each in faults.items()} == {
+        "cut_call": [("cut", None, 1)],
+        "cut_text": [("cut", None, 2)],
+        "rate_limited": [("error", 429, 2)],
+        "server_error": [("error", 500, 1)],
+    }
+    assert all((fault.times, fault.retry_after or 0) <= (1, 1) for each in faults.values() for fault in each)
 
 
 @pytest.mark.parametrize("name", list(SCENARIOS))

@@ -2,7 +2,7 @@
 
 import pytest
 
-from pytest_harness.evidence import ScenarioFacts
+from pytest_harness.evidence import EngineFault, ScenarioFacts
 from pytest_harness.scenarios import ScenarioError, ScenarioTable
 
 GOOD = """
@@ -79,10 +79,64 @@ def test_a_fault_in_a_file_is_told_with_file_and_key(write, old, new, said):
     assert said in str(error.value)
 
 
+FAULTS = """
+[[faults]]
+turn = 2
+kind = "error"
+status = 429
+message = "Too many requests are running."
+retry_after = 1
+times = 2
+[[faults]]
+turn = 1
+kind = "cut"
+after = 5
+"""
+
+
+def test_a_scenario_can_say_how_its_engine_fails(write):
+    assert ScenarioTable.load(write(GOOD))["mine"].facts.faults == ()
+    assert ScenarioTable.load(write(GOOD + FAULTS))["mine"].facts.faults == (
+        EngineFault(turn=2, kind="error", status=429, message="Too many requests are running.", retry_after=1, times=2),
+        EngineFault(turn=1, kind="cut", after=5),
+    )
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ('kind = "cut"', 'kind = "slow"', "fault 2: kind must be error or cut, not 'slow'"),
+        ('kind = "cut"', "", "fault 2: kind must be error or cut, not 'absent'"),
+        ("turn = 2", "turn = 3", "fault 1: turn must be a whole number from 1 to 2, not 3"),
+        ("turn = 2", "turn = true", "fault 1: turn must be a whole number from 1 to 2, not True"),
+        ("turn = 2", "", "fault 1: turn must be a whole number from 1 to 2, not 'absent'"),
+        ("status = 429", "status = 200", "fault 1: status must be a whole number from 400 to 599, not 200"),
+        ("status = 429", "", "fault 1: status must be a whole number from 400 to 599, not 'absent'"),
+        ("retry_after = 1", "retry_after = 3600", "fault 1: retry_after must be a whole number from 0 to 60, not 3600"),
+        ("times = 2", "times = 0", "fault 1: times must be a whole number from 1 to 9, not 0"),
+        ('message = "Too many requests are running."', 'message = " "', "fault 1: message must be what the engine says, not ' '"),
+        ("after = 5", "", "fault 2: after must be a whole number from 1 to 999, not 'absent'"),
+        ("after = 5", "after = 5\nstatus = 500", "fault 2: unknown key 'status'; the keys are after, kind, times, turn"),
+        ("times = 2", "tims = 2", "fault 1: unknown key 'tims'; did you mean times?"),
+    ],
+)
+def test_a_bad_fault_of_the_engine_is_told_with_its_number_and_key(write, old, new, said):
+    folder = write(GOOD + FAULTS.replace(old, new, 1))
+    with pytest.raises(ScenarioError) as error:
+        ScenarioTable.load(folder)
+    assert str(error.value) == f"{folder / 'mine.toml'}: {said}"
+
+
+@pytest.mark.parametrize("faults", ["faults = 3", "faults = [3]"])
+def test_faults_are_a_list_of_tables(write, faults):
+    with pytest.raises(ScenarioError, match=r"faults? (1: )?must be a (list of tables|table with turn and kind)"):
+        ScenarioTable.load(write(faults + GOOD))
+
+
 def test_an_unknown_name_gives_the_nearest_one():
     with pytest.raises(ScenarioError, match="no scenario 'edit_fil'; did you mean edit_file"):
         ScenarioTable.load()["edit_fil"]
-    with pytest.raises(ScenarioError, match="there are edit_file, explore"):
+    with pytest.raises(ScenarioError, match="there are cut_call, cut_text, edit_file, explore"):
         ScenarioTable.load()["zzz"]
 
 

@@ -2,7 +2,8 @@
 
 A step is put beside a call if, in this order, it names the id of the reply; its tool calls have the ids of the call's; its text is that of
 one call alone. What is left between two neighbours that are known is put side by side if it is as much on both sides: one on each side
-has its *place*, several have their *order* alone, and that is declared as ambiguous.
+has its *place*, several have their *order* alone, and that is declared as ambiguous. A call that failed may be logged or not; a step that
+says nothing at all is one of those, if there is one.
 """
 
 from __future__ import annotations
@@ -50,7 +51,8 @@ class Alignment:
     uncaptured: tuple[Step, ...]
     """Steps that stand for model calls, of which none was captured."""
     aside: tuple[Turn, ...]
-    """Calls other than the agent's turns (side calls, replies that were not waited for, the proxy's own stop replies) that a step names."""
+    """Calls other than the agent's turns (side calls, failed calls, replies that were not waited for, the proxy's own stop replies) that a
+    step tells."""
 
     @property
     def ambiguous(self) -> tuple[Step, ...]:
@@ -92,7 +94,7 @@ class _Aligner:
         known = {turn.call.index for turn in self.agent}
         complete = {turn.call.index for turn in turns(evidence)}
         self.others = [turn for turn in turns(evidence) if turn.call.index not in known]
-        self.others += [turn for turn in asked(evidence) if turn.call.outcome == "complete" and turn.call.index not in complete]
+        self.others += [turn for turn in asked(evidence) if turn.call.index not in complete]
         self.others += [_stopped(call) for call in evidence.calls if call.outcome == "budget_stop" and call.delivery != "client_gone"]
         self.found: dict[int, tuple[tuple[Turn, ...], By]] = {}
         """By the place of the step in ``steps``."""
@@ -103,6 +105,8 @@ class _Aligner:
         ids = [(turn, frozenset(call.id for call in turn.harness.calls if isinstance(call.id, str) and call.id)) for turn in everything]
         self._by_name("calls", ids, _call_ids)
         self._by_text(everything)
+        self._by_place()
+        self._failures()
         self._by_place()
         told = {turn.call.index for turns_of, _ in self.found.values() for turn in turns_of}
         return Alignment(
@@ -177,6 +181,13 @@ class _Aligner:
             self.found[number] = (tuple(free[begin : begin + weight]), "place" if len(run) == 1 else "order")
             begin += weight
 
+    def _failures(self) -> None:
+        """A log that tells an error as a turn without words, calls or tokens."""
+        wordless = [number for number, step in self._left() if _wordless(step)]
+        failed = self._free([turn for turn in self.others if turn.call.outcome not in ("complete", "budget_stop")])
+        for number, turn in zip(wordless, failed, strict=False):
+            self.found[number] = ((turn,), "place")
+
     def _left(self) -> list[tuple[int, Step]]:
         return [(number, step) for number, step in enumerate(self.steps) if number not in self.found]
 
@@ -189,6 +200,11 @@ def _stopped(call: Call) -> Turn:
     """A reply of the proxy itself: the engine was not asked."""
     reader = READERS.get(call.dialect)
     return Turn(call, {}, {}, engine=Reply(), harness=Reply() if reader is None else reader.reply(call))
+
+
+def _wordless(step: Step) -> bool:
+    counts = (step.metrics.get("prompt_tokens"), step.metrics.get("completion_tokens"))
+    return not plain(step.text) and not step.calls and step.count in (None, 1) and not any(counts)
 
 
 def _call_ids(step: Step) -> frozenset[str]:

@@ -117,9 +117,9 @@ class Script:
         ``auto``, ``none``, ``required``, or the name of a tool. Raises ScriptMismatchError if the tool that the turn calls is not among
         them or takes no such argument, or if the choice asks for another.
         """
-        if self._is_side_call(messages, offered, tool_choice):
+        done = self.position(messages, offered, tool_choice)
+        if done is None:
             return Turn(SIDE_ANSWER)
-        done = sum(message.get("role") == "assistant" for message in messages)
         step = self.steps[done] if done < len(self.steps) else Step(self.steps[-1].text)
         commands = step.commands
         if done >= len(self.steps) - 1 and self.finish_command:
@@ -132,6 +132,12 @@ class Script:
             )
         assert self.shell is not None
         return Turn(step.text, tuple((self._tool(offered, tool_choice), self.shell.arguments(command)) for command in commands))
+
+    def position(self, messages: Sequence[Mapping[str, Any]], offered: Offered, tool_choice: str | None) -> int | None:
+        """How many turns the conversation has already; None for one that is not the agent's."""
+        if self._is_side_call(messages, offered, tool_choice):
+            return None
+        return sum(message.get("role") == "assistant" for message in messages)
 
     def _is_side_call(self, messages: Sequence[Mapping[str, Any]], offered: Offered, tool_choice: str | None) -> bool:
         if self.needs_tools and (not offered or tool_choice == "none"):
