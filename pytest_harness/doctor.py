@@ -1,4 +1,5 @@
-"""Says what is here, what is missing and what to do about it, how large the cache is; and clears the cache on request."""
+"""Says what is here, what is missing and what to do about it, how large the cache is and what broken-off rollouts have left; and clears
+both on request."""
 
 from __future__ import annotations
 
@@ -15,9 +16,14 @@ from pathlib import Path
 from typing import Literal
 
 from pytest_harness.provision import Cache, Entry, ProvisionError, find_installed
+from pytest_harness.provision.cache import VARIABLE
 from pytest_harness.provision.tools import uv_program
+from pytest_harness.rollouts.workplace import broken_off
 from pytest_harness.sandboxes import bubblewrap
 from pytest_harness.seams import NpmInstall, Seam, SeamTable
+
+HERE = Path(".harness")
+"""Where runs that were started in this folder leave their things."""
 
 State = Literal["ok", "missing", "incomplete"]
 
@@ -28,7 +34,7 @@ _PYTHON = (3, 12)
 class Line:
     """One thing that was looked at."""
 
-    group: Literal["prerequisite", "harness", "cache"]
+    group: Literal["prerequisite", "harness", "cache", "rollout"]
     subject: str
     state: State
     detail: str
@@ -43,17 +49,21 @@ class Line:
         return self.group == "prerequisite" and self.state != "ok"
 
 
-def inspect(table: SeamTable, cache: Path | None = None) -> list[Line]:
-    """Look at the prerequisites, at each harness of the table, and at the cache. It installs nothing."""
+def inspect(table: SeamTable, cache: Path | None = None, here: Path = HERE) -> list[Line]:
+    """Look at the prerequisites, at each harness of the table, at the cache, and at rollouts below ``here``. It installs nothing."""
     place = Cache(cache)
-    lines = [_python(), _uv(), _bubblewrap(), _namespaces()]
+    lines = [_python(), _uv(), _bubblewrap(), _namespaces(), *_folder(place)]
     lines += [_harness(table[name], place) for name in table.names]
-    lines += _cache(place, table)
+    told = " ".join(line.detail for line in lines)
+    lines += _cache(place, table, told)
+    lines += _rollouts(here)
     return lines
 
 
-def clear(cache: Path | None = None, names: Collection[str] | None = None) -> int:
+def clear(cache: Path | None = None, names: Collection[str] | None = None, here: Path = HERE) -> int:
     """Remove from the cache what belongs to these harnesses (None: everything), and what no harness uses then. Returns the bytes freed.
+
+    With everything goes what broken-off rollouts have left below ``here``.
 
     What is being installed is waited for. Raises ProvisionError for a name of which the cache holds nothing.
     """
@@ -69,9 +79,12 @@ def clear(cache: Path | None = None, names: Collection[str] | None = None) -> in
     kept = [entry for entry in entries if entry not in doomed]
     used = {name for entry in kept if (facts := entry.facts()) for name in facts.uses}
     doomed += [entry for entry in kept if entry.harness is None and entry.name not in used]
-    freed = size_of(entry.folder for entry in doomed)
+    left = broken_off([here]) if names is None else []
+    freed = size_of([*(entry.folder for entry in doomed), *left])
     for entry in doomed:
         place.discard(entry)
+    for folder in left:
+        shutil.rmtree(folder)
     return freed
 
 
@@ -117,6 +130,16 @@ def _namespaces() -> Line:
     return Line("prerequisite", "local sandbox", "missing", refusal, "see the sentence, or choose another --sandbox")
 
 
+def _folder(cache: Cache) -> list[Line]:
+    """What speaks against the cache's folder, which need not be there yet."""
+    there = next(folder for folder in (cache.root, *cache.root.parents) if folder.exists() or folder.is_symlink())
+    if there.is_dir() and os.access(there, os.W_OK | os.X_OK):
+        return []
+    fault = "cannot be written" if there.is_dir() else "is no folder"
+    remedy = f"put a folder of yours in its place, or name another in {VARIABLE}"
+    return [Line("prerequisite", "cache", "missing", f"{there} {fault}, so nothing can be installed in {cache.root}", remedy)]
+
+
 def _harness(seam: Seam, cache: Cache) -> Line:
     subject = f"{seam.name} {seam.version or ''}".strip()
     try:
@@ -138,19 +161,27 @@ def _asked(entry: Entry, seam: Seam) -> bool:
     return entry.folder.name.startswith(f"{seam.version}-")
 
 
-def _cache(cache: Cache, table: SeamTable) -> list[Line]:
+def _cache(cache: Cache, table: SeamTable, told: str) -> list[Line]:
+    """What no harness of the table has, and what is not whole; ``told`` is what was said already."""
     entries = list(cache.entries())
-    lines = [
-        Line(
-            "cache",
-            entry.name,
-            "ok" if (facts := entry.facts()) else "incomplete",
-            f"made in {facts.seconds:.0f} s" if facts else f"not whole; its output is in {entry.log}",
-            None if facts else "clear it, or leave it: it is made anew when it is needed",
-            size_of([entry.folder]),
-        )
-        for entry in entries
-        if entry.harness not in table.names
-    ]
+    lines = []
+    for entry in entries:
+        facts = entry.facts()
+        if entry.harness in table.names and (facts or str(entry.log) in told):
+            continue
+        if facts:
+            lines.append(Line("cache", entry.name, "ok", f"made in {facts.seconds:.0f} s", size=size_of([entry.folder])))
+        else:
+            remedy = "clear it, or leave it: it is made anew when it is needed"
+            detail = f"not whole; its output is in {entry.log}"
+            lines.append(Line("cache", entry.name, "incomplete", detail, remedy, size_of([entry.folder])))
     total = Line("cache", "total", "ok", f"{len(entries)} entries in {cache.root}", size=size_of(entry.folder for entry in entries))
     return [*lines, total]
+
+
+def _rollouts(here: Path) -> list[Line]:
+    remedy = "run it again, or clear it: its journal is in the folder"
+    return [
+        Line("rollout", folder.name, "incomplete", f"a rollout that was broken off left {folder}", remedy, size_of([folder]))
+        for folder in broken_off([here])
+    ]

@@ -4,9 +4,10 @@ import pytest
 
 from pytest_harness import doctor
 from pytest_harness.provision import Cache, ProvisionError
-from pytest_harness.provision.cache import Made, Making
+from pytest_harness.provision.cache import Entry, Made, Making
 from pytest_harness.provision.node import node_entry, npm_entry
 from pytest_harness.provision.python import pypi_entry
+from pytest_harness.rollouts.workplace import broken_off, workplace
 from pytest_harness.seams import SeamTable
 
 TABLE = SeamTable.load()
@@ -34,6 +35,12 @@ def cache(tmp_path):
     half.tree.mkdir(parents=True)
     (half.tree / "half").write_bytes(b"x" * 100)
     return cache
+
+
+@pytest.fixture(autouse=True)
+def _elsewhere(tmp_path_factory, monkeypatch):
+    """What runs in the checkout have left is nothing to these tests."""
+    monkeypatch.chdir(tmp_path_factory.mktemp("elsewhere"))
 
 
 def lines(cache: Cache) -> dict[str, doctor.Line]:
@@ -93,3 +100,62 @@ def test_clearing_what_is_not_there_is_told(cache):
     with pytest.raises(ProvisionError, match=r"the cache holds nothing of nonsense; it holds mini-swe-agent, pi \(in "):
         doctor.clear(cache.root, ["nonsense"])
     assert lines(cache)["pi 1.6.0"].state == "ok"
+
+
+@pytest.mark.parametrize("below", [".", "a/folder/that/is/not/there"])
+def test_a_cache_whose_place_is_taken_by_a_file_is_a_prerequisite_that_is_missing(tmp_path, below):
+    taken = tmp_path / "taken"
+    taken.touch()
+    line = lines(Cache(taken / below))["cache"]
+    assert (line.state, line.fatal) == ("missing", True)
+    assert f"{taken} is no folder" in line.detail
+    assert "HARNESS_CONFORMANCE_CACHE" in line.remedy
+
+
+def test_a_cache_that_is_not_there_yet_is_no_fault(tmp_path):
+    assert "cache" not in lines(Cache(tmp_path / "to" / "be" / "made"))
+
+
+def test_what_a_failed_install_of_another_version_left_is_told_and_cleared(cache):
+    other = Entry(cache.root, "harness/pi/9.9.9-somewhere-12345678")
+    other.folder.mkdir(parents=True)
+    other.log.write_text("it failed")
+    line = lines(cache)[other.name]
+    assert (line.state, line.size, line.fatal) == ("incomplete", 9, False)
+    assert str(other.log) in line.detail
+    doctor.clear(cache.root, ["pi"])
+    assert not other.folder.exists()
+
+
+def test_what_was_told_of_a_harness_is_not_told_of_the_cache_again(cache):
+    assert [line.subject for line in doctor.inspect(TABLE, cache.root) if line.state == "incomplete"] == ["mini-swe-agent 2.4.6"]
+
+
+def test_a_rollout_that_was_broken_off_is_told_and_cleared_and_one_that_runs_is_neither(cache, tmp_path):
+    here = tmp_path / ".harness"
+    with workplace(here / "evidence", "pi-in-local-explore") as broken:
+        (broken / "journal.ndjson").write_text("x" * 100)
+    with workplace(here / "rollouts", "pi-in-local-edit_file") as alive:
+        left = [line for line in doctor.inspect(TABLE, cache.root, here) if line.group == "rollout"]
+        assert [(line.subject, line.state, line.size, line.fatal) for line in left] == [("pi-in-local-explore", "incomplete", 100, False)]
+        assert str(broken) in left[0].detail
+        doctor.clear(cache.root, ["pi"], here)
+        assert broken.exists()
+        doctor.clear(cache.root, None, here)
+        assert not broken.exists()
+        assert alive.exists()
+    assert [folder.name for folder in broken_off([here])] == ["pi-in-local-edit_file"]
+
+
+def test_what_an_older_version_left_is_told_by_its_journal(tmp_path):
+    for name in ("begun", "left"):
+        (tmp_path / ".running" / name).mkdir(parents=True)
+    (tmp_path / ".running" / "left" / "journal.ndjson").touch()
+    assert [folder.name for folder in broken_off([tmp_path])] == ["left"]
+
+
+def test_an_attempt_that_is_run_again_finds_nothing_of_the_last_time(tmp_path):
+    with workplace(tmp_path, "it") as work:
+        (work / "journal.ndjson").touch()
+    with workplace(tmp_path, "it") as work:
+        assert [path.name for path in work.iterdir()] == ["held"]
