@@ -23,7 +23,6 @@ from pytest_harness.rollouts.engines import SharedEngine, engine_of
 from pytest_harness.rollouts.spec import RolloutSpec
 from pytest_harness.rollouts.trial import agent_config, local_sandbox, run_trial
 from pytest_harness.rollouts.workplace import workplace
-from pytest_harness.rollouts.workplace import workplace
 from pytest_harness.sandboxes.bubblewrap import Sandbox, SandboxDiedError
 from pytest_harness.sandboxes.gates import gate
 from pytest_harness.serving import BackgroundServer
