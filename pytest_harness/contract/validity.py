@@ -36,7 +36,11 @@ _SURROUNDINGS = frozenset(
     }
 )
 _VERIFIER = frozenset({"RewardFileNotFoundError", "RewardFileEmptyError", "VerifierOutputParseError", "VerifierTimeoutError"})
-_NO_ROOM = re.compile("No space left on device|Disk quota exceeded|ENOSPC|EDQUOT")
+_NO_ROOM = re.compile(
+    "No space left on device|Disk quota exceeded|ENOSPC|EDQUOT"
+    r"|fork: (?:retry: )?Resource temporarily unavailable|pthread_create\S* (?:failed: )?Resource temporarily unavailable|spawn \S+ EAGAIN"
+)
+"""On the disk, or for one more process."""
 _BROKEN_ENGINE = frozenset({"malformed_upstream", "cut_upstream", "unreachable_upstream"})
 """An error that the engine answers with may be the request's fault; these never are."""
 _OUR_ENGINES = frozenset({"scripted", "vllm"})

@@ -11,6 +11,7 @@ from __future__ import annotations
 import importlib.util
 import json
 import os
+import platform
 import shutil
 import socket
 import subprocess
@@ -26,6 +27,8 @@ from pytest_harness.sandboxes.layout import HOME, HOSTNAME, PATH, Layout, Layout
 _KEEPER = Path(__file__).with_name("keeper.py")
 # Reserved by Debian's policy and handed out by nobody; below 65536, so that it exists in nested user namespaces too.
 _UNPRIVILEGED = 65533
+PROCESSES = 4096
+"""As many processes and threads a sandbox may have: far more than any harness needs, and a fork bomb does not take the host with it."""
 BASE_ENV: Mapping[str, str] = {"HOME": HOME, "HOSTNAME": HOSTNAME, "LANG": "C.UTF-8", "PATH": PATH}
 
 
@@ -72,10 +75,11 @@ class Sandbox:
         self._lock = threading.Lock()
 
     @classmethod
-    def start(cls, name: str = "sandbox", layout: Layout | None = None) -> Self:
-        """Start a sandbox; it is ready when this returns. Raises SandboxError."""
+    def start(cls, name: str = "sandbox", layout: Layout | None = None, processes: int = PROCESSES) -> Self:
+        """Start a sandbox; it is ready when this returns. Raises SandboxError. ``processes`` is how many, with threads, it may have."""
         try:
-            spec = {**_bwrap(), "drop_to": _unprivileged(), "arguments": (layout or Layout()).arguments()}
+            facts = {"drop_to": _unprivileged(), "processes": processes if _counts_apart() else None}
+            spec = {**_bwrap(), **facts, "arguments": (layout or Layout()).arguments()}
         except LayoutError as error:
             raise SandboxError(str(error)) from None
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
@@ -192,6 +196,11 @@ def _unprivileged() -> int | None:
         return None
     ranges = [[int(number) for number in line.split()] for line in Path("/proc/self/uid_map").read_text().splitlines()]
     return _UNPRIVILEGED if any(start <= _UNPRIVILEGED < start + length for start, _, length in ranges) else None
+
+
+def _counts_apart() -> bool:
+    """Whether the kernel counts the processes of each user namespace apart: before 5.14 the limit would be one for all of a user's."""
+    return tuple(map(int, platform.release().split("-")[0].split(".")[:2])) >= (5, 14)
 
 
 def _json_file(content: object) -> IO[bytes]:

@@ -8,6 +8,7 @@ Run as a script (``python -I -S keeper.py CHANNEL_FD``), standard library only, 
   command gives up the outer namespace before it executes its first byte from the sandbox.
 * Uid 0 is left first: when the host's user is root everything happens under ``drop_to``, an unprivileged uid. Folders to be mounted
   that this uid could not reach (below a closed home, say) are bound to a passable place first, in a mount namespace of this process.
+* No command makes more than ``processes`` of them, all commands together: the kernel counts those of each user namespace apart.
 * The sandbox ends with the keeper, and the keeper ends when the other end of its channel is closed, however that came about. It does
   not matter which thread of the other process started it (a parent-death signal would follow that thread).
 
@@ -30,6 +31,7 @@ import ctypes
 import fcntl
 import json
 import os
+import resource
 import selectors
 import signal
 import socket
@@ -119,12 +121,13 @@ class Keeper:
         self.children: dict[int, tuple[int, socket.socket]] = {}  # pidfd -> pid, control
         self.first = 0  # pid of the sandbox's process 1, as the host sees it
         self.namespaces: dict[str, int] = {}
+        self.processes: object = None  # the limit; None for that of whoever started us
 
     # ---- start
 
     def start(self, spec: dict[str, object]) -> None:
         """Start bubblewrap, wait until its mounts are there, and join what a later command is to be born into."""
-        arguments = spec["arguments"]
+        arguments, self.processes = spec["arguments"], spec["processes"]
         assert isinstance(arguments, list)
         folder, name, drop_to = str(spec["folder"]), str(spec["name"]), spec["drop_to"]
         sources = list(dict.fromkeys([folder, *(item["source"] for item in arguments if isinstance(item, dict) and "source" in item)]))
@@ -209,6 +212,9 @@ class Keeper:
             call("prctl", PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
             signal.signal(signal.SIGPIPE, signal.SIG_DFL)
             os.umask(0o022)
+            if isinstance(self.processes, int):
+                most = min(number for number in (self.processes, *resource.getrlimit(resource.RLIMIT_NPROC)) if number >= 0)
+                resource.setrlimit(resource.RLIMIT_NPROC, (most, most))
             where = str(request["cwd"])
             os.chdir(where)
             argv, env = request["argv"], request["env"]

@@ -69,6 +69,26 @@ def test_a_full_disk_is_the_surroundings(healthy, message):
     assert found.reason.startswith("the sandbox had no room left: ")
 
 
+@pytest.mark.parametrize(
+    "message",
+    [
+        "bash: fork: retry: Resource temporarily unavailable",
+        "sh: 1: Cannot fork: Resource temporarily unavailable",
+        "node[7]: pthread_create: Resource temporarily unavailable",
+        "Error: spawn /bin/sh EAGAIN",
+    ],
+)
+def test_a_limit_of_processes_that_struck_is_the_surroundings(healthy, message):
+    found = validity(ended_by(healthy.pi(), "NonZeroAgentExitCodeError", message, reward_valid=False))
+    assert (found.valid, found.blame) == (False, "surroundings")
+    assert found.reason.startswith("the sandbox had no room left: ")
+
+
+def test_a_socket_that_would_block_is_no_excuse(healthy):
+    message = "recv: Resource temporarily unavailable"
+    assert validity(ended_by(healthy.pi(), "NonZeroAgentExitCodeError", message, reward_valid=True)).valid
+
+
 def test_a_key_of_the_client_that_went_upstream_is_found(healthy):
     """llm-router issue 13 and llmtrace pull 279: the client's bearer was copied upstream."""
     assert failed(apply("forwarded_key_header", healthy.pi()), "ISO-002")
