@@ -192,14 +192,14 @@ def replace_text(evidence: Evidence, old: str, new: str, *, but_replied: bool = 
 
 
 def call_ids(evidence: Evidence) -> list[list[str]]:
-    """The ids of the tool calls that the engine made in each call whose client stayed."""
+    """The ids of the tool calls that the engine made in each call that it answered and whose client stayed."""
     made: list[list[str]] = []
 
     def gather(parts: list[Json]) -> None:
         made.append([call["id"] for call in tool_calls(parts) if call.get("id")])
 
     for call in evidence.calls:
-        if call.replied is None or call.delivery == "client_gone":
+        if call.replied is None or call.outcome != "complete" or call.delivery == "client_gone":
             made.append([])
         else:
             edit_parts(call.replied, gather)
