@@ -21,11 +21,12 @@ Json = dict[str, Any]
 
 @dataclass(frozen=True)
 class Case:
-    """One request. ``raw`` is sent as it is, with ``headers``, in place of ``fields``."""
+    """One request. ``raw`` is sent as it is, with ``headers``, in place of ``fields``. Without a script the request itself says what is to
+    be said, in vLLM's ``structured_outputs``."""
 
     name: str
     fields: Mapping[str, Any]
-    script: Script
+    script: Script | None
     raw: bytes | None = None
     headers: Mapping[str, str] | None = None
     path: str = CHAT
@@ -96,7 +97,7 @@ TOOLS = {"tools": [BASH]}
 USAGE = {"stream_options": {"include_usage": True}}
 
 
-def _whole_and_streamed(name: str, fields: Mapping[str, Any], script: Script = HELLO) -> Iterator[Case]:
+def _whole_and_streamed(name: str, fields: Mapping[str, Any], script: Script | None = HELLO) -> Iterator[Case]:
     body = {"messages": [user()], **fields}
     yield Case(name, body, script)
     if "stream" not in body and "stream_options" not in body:
@@ -529,6 +530,34 @@ def _parts() -> Iterator[Case]:
             yield Case(f"parts of {role}: {what}, {order}", {"messages": [message], "max_tokens": 1, "return_token_ids": True}, TALKS)
 
 
+ONE = '<tool_call>\n{"name": "bash", "arguments": {"command": "ls"}}\n</tool_call>'
+FORCED = {
+    "a call": ONE,
+    "a call written closely": '<tool_call>{"name":"bash","arguments":{"command":"ls"}}</tool_call>',
+    "a call with its name last": '<tool_call>\n{"arguments": {"command": "ls"}, "name": "bash"}\n</tool_call>',
+    "a call of an unknown tool": ONE.replace("bash", "browse"),
+    "a call without arguments": '<tool_call>\n{"name": "bash"}\n</tool_call>',
+    "a call with arguments that are a text": '<tool_call>\n{"name": "bash", "arguments": "ls"}\n</tool_call>',
+    "a call with empty arguments": '<tool_call>\n{"name": "bash", "arguments": {}}\n</tool_call>',
+    "a call with brackets in its arguments": '<tool_call>\n{"name": "bash", "arguments": {"command": "echo \\"}{\\" ]"}}\n</tool_call>',
+    "a call with other letters in its arguments": '<tool_call>\n{"name": "bash", "arguments": {"command": "\\u00fc 世"}}\n</tool_call>',
+    "a broken call": '<tool_call>\n{"name": "bash", "arguments": {"command": "ls\n</tool_call>',
+    "a call that is no JSON": "<tool_call>\nls\n</tool_call>",
+    "a call that is not closed": ONE.removesuffix("\n</tool_call>"),
+    "a text before a call": f"I look.\n{ONE}",
+    "a text after a call": f"{ONE}\nDone.",
+    "a text between calls": f"{ONE}\nand\n{ONE}",
+    "a text and an end of a call": "I look. </tool_call>",
+    "a beginning of a mark": "a < b <tool b",
+    "thoughts": "<think>\nHm.\n</think>\n\nDone.",
+    "two broken calls": "<tool_call>\n{\n</tool_call>\n<tool_call>\n{\n</tool_call>",
+}
+
+
+def _forced(said: str, **fields: Any) -> Json:
+    return {"structured_outputs": {"choice": [said]}, **CAPTURE, **fields}
+
+
 def _cases() -> Iterator[Case]:
     for (what, (fields, script)), (asked, more) in product(SAID.items(), ASKED.items()):
         yield from _whole_and_streamed(f"{what} {asked}", {**fields, **more}, script)
@@ -545,6 +574,9 @@ def _cases() -> Iterator[Case]:
         yield Case(name, {"messages": [user()], "max_tokens": 4, **fields}, TALKS)
     for name, (raw, headers) in RAW.items():
         yield Case(name, {}, HELLO, raw, headers)
+    for name, said in FORCED.items():
+        yield from _whole_and_streamed(f"forced: {name}", _forced(said, **TOOLS), None)
+        yield from _whole_and_streamed(f"forced without tools: {name}", _forced(said), None)
     yield from _parts()
     for name, case in ELSEWHERE.items():
         yield replace(case, name=name)

@@ -27,7 +27,7 @@ class Engines:
     def __init__(self, vllm: Serving, stack: ExitStack) -> None:
         self._stack = stack
         self._vllm = self._client(vllm.url.removesuffix("/v1"), vllm.api_key)
-        self._scripted: dict[int, tuple[Script, httpx.Client]] = {}
+        self._scripted: dict[int, tuple[Script | None, httpx.Client]] = {}
 
     @property
     def version(self) -> str:
@@ -43,7 +43,7 @@ class Engines:
         """What vLLM answers."""
         return self._send(self._vllm, case, _steering(case))
 
-    def _start(self, script: Script) -> tuple[Script, httpx.Client]:
+    def _start(self, script: Script | None) -> tuple[Script | None, httpx.Client]:
         key = "sk-differential"
         engine = ScriptedEngine(script, model=MODEL, max_model_len=MAX_MODEL_LEN, api_key=key)
         server = self._stack.enter_context(BackgroundServer(engine))
@@ -68,7 +68,7 @@ def body_of(case: Case, steering: Mapping[str, Any]) -> bytes:
 
 
 def _steering(case: Case) -> Mapping[str, Any]:
-    if case.raw is not None or case.path != CHAT:
+    if case.raw is not None or case.path != CHAT or case.script is None:
         return {}
     try:
         steering = Steering(case.script).fields({key: value for key, value in case.fields.items() if value is not ...})

@@ -8,7 +8,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from .corpus import BASH, CAPTURE, READ, Json, assistant, part, user
+from .corpus import BASH, CAPTURE, ONE, READ, Json, assistant, part, user
 
 _TEXT = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\x00"), max_size=12) | st.sampled_from(
     [
@@ -120,3 +120,23 @@ def odd_bodies(draw: st.DrawFn) -> Mapping[str, Any]:
     for name in draw(st.lists(st.sampled_from(_PLAIN), min_size=1, max_size=2, unique=True)):
         body[name] = draw(_ODD)
     return body
+
+
+_FRAGMENTS = st.sampled_from(
+    [
+        *("<tool_call>", "<tool_call>\n", "\n</tool_call>", "</tool_call>", ONE, "\n", " ", "I look.", "<tool", "{", "}", "}}", '"', ","),
+        *('{"name": "bash", "arguments": ', '{"command": "ls"}', '"name": "read"', '{"name": "", "arguments": {}}', '"arguments": 1'),
+        *("[1, 2]", "null", "世🙂", '{"a": "\\n\\u00fc"}'),
+    ]
+)
+
+
+@st.composite
+def forced_texts(draw: st.DrawFn) -> Mapping[str, Any]:
+    """A request for a text that is made of pieces of calls, most of them broken, as a whole or as a stream."""
+    # The end is plain: what vLLM tells of a call in its last chunk hangs on how many tokens it happened to put there.
+    said = "".join(draw(st.lists(_FRAGMENTS, min_size=1, max_size=6))).strip() + "\nThat is all that there is to say."
+    body: Json = {"messages": [user()], "tools": [BASH], "structured_outputs": {"choice": [said]}, **CAPTURE}
+    if draw(st.booleans()):
+        body["parallel_tool_calls"] = False
+    return body | {"stream": draw(st.booleans())}

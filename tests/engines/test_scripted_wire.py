@@ -253,3 +253,32 @@ def test_the_openai_sdk_raises_its_own_errors(serve):
     with pytest.raises(openai.BadRequestError, match="maximum context length is 10 tokens"):
         sdk.chat.completions.create(model="scripted", messages=messages)
     sdk.close()
+
+
+def test_a_call_that_is_cut_is_content_in_a_whole_reply_and_a_call_in_a_stream(client):
+    whole = client.chat(stop=["answer"]).json()["choices"][0]
+    assert "tool_calls" not in whole["message"]
+    assert (whole["finish_reason"], whole["stop_reason"]) == ("stop", "answer")
+    parts = [chunk["choices"][0] for chunk in client.chunks(stop=["answer"])]
+    told = [call["function"] for part in parts for call in part["delta"].get("tool_calls") or ()]
+    assert "".join(function.get("arguments", "") for function in told) == '{"command": "echo 42 >'
+    assert (parts[-1]["finish_reason"], parts[-1]["stop_reason"]) == ("tool_calls", "answer")
+
+
+def test_text_comes_late_beside_stop_strings_but_the_ids_do_not(serve):
+    client = serve(("one two three", []), script=None)
+    plain, late = (client.chunks(tools=None, **more) for more in ({}, {"stop": ["STOP!"]}))
+    assert text_of(plain) == text_of(late) == "one two three"
+    ids = [[chunk["choices"][0].get("token_ids") for chunk in chunks] for chunks in (plain, late)]
+    assert ids[0] == ids[1]
+    assert "content" not in late[1]["choices"][0]["delta"]
+
+
+def test_null_for_a_choice_of_tools_means_that_no_call_is_told(client):
+    body = {"messages": [{"role": "user", "content": "x"}], "tools": [BASH], "tool_choice": None}
+    choice = client.post("/v1/chat/completions", json=body).json()["choices"][0]
+    assert "tool_calls" not in choice["message"]
+
+
+def text_of(chunks):
+    return "".join(choice["delta"].get("content") or "" for chunk in chunks for choice in chunk["choices"])

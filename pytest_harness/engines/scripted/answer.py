@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from pytest_harness.engines.scripted.chance import draw
 from pytest_harness.engines.scripted.errors import RequestError, too_long, too_much
-from pytest_harness.engines.scripted.parser import Delta, apart, deltas, message
+from pytest_harness.engines.scripted.parser import Delta, apart, deltas
 from pytest_harness.engines.scripted.request import ChatRequest
 from pytest_harness.engines.scripted.sampling import Likelihood, Sample, lagging, likelihoods, sample
 from pytest_harness.engines.scripted.script import Script, ScriptMismatchError
@@ -102,7 +102,7 @@ class Answerer:
         )
         if not request.parallel_tool_calls:  # as in vLLM: the calls after the first are sampled, but not told
             parts = [Delta(withheld=True) if part.call else part for part in parts]
-        _, calls = message(parts)
+        calls = max((part.call + 1 for part in parts if part.call is not None), default=0)
         called = calls and sampled.finish_reason == "stop" and not request.named_tool
         return Choice(
             index=index,
@@ -111,7 +111,7 @@ class Answerer:
             logprobs=logprobs,
             finish_reason="tool_calls" if called else sampled.finish_reason,
             stop_reason=sampled.stop_reason,
-            call_ids=tuple(f"chatcmpl-tool-{_digest(f'{digest}/{index}/{number}')}" for number in range(len(calls))),
+            call_ids=tuple(f"chatcmpl-tool-{_digest(f'{digest}/{index}/{number}')}" for number in range(calls)),
         )
 
     def _entries(self, request: ChatRequest, sampled: Sample, found: Iterable[Likelihood]) -> tuple[Json, ...] | None:

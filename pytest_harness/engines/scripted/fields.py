@@ -124,7 +124,10 @@ NEVER_NULL = ("include_reasoning", "include_stop_str_in_output")
 
 def read(body: Mapping[str, Any], readers: Mapping[str, Any]) -> dict[str, Any]:
     """The fields that a request has, read. Raises RequestError."""
-    for name in NEVER_NULL:
-        if name in readers and name in body and body[name] is None:
+    given = {}
+    for name, reader in readers.items():
+        if body.get(name) is not None:
+            given[name] = reader(body[name], f"body.{name}")
+        elif name in NEVER_NULL and name in body:
             raise malformed("Input should be a valid boolean", f"body.{name}")
-    return {name: reader(body[name], f"body.{name}") for name, reader in readers.items() if body.get(name) is not None}
+    return given
