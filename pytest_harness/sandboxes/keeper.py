@@ -9,6 +9,7 @@ Run as a script (``python -I -S keeper.py CHANNEL_FD``), standard library only, 
 * Uid 0 is left first: when the host's user is root everything happens under ``drop_to``, an unprivileged uid. Folders to be mounted
   that this uid could not reach (below a closed home, say) are bound to a passable place first, in a mount namespace of this process.
 * No command makes more than ``processes`` of them, all commands together: the kernel counts those of each user namespace apart.
+* Where the machine runs out of memory the kernel ends something of the sandbox first, unless that something asks otherwise.
 * The sandbox ends with the keeper, and the keeper ends when the other end of its channel is closed, however that came about. It does
   not matter which thread of the other process started it (a parent-death signal would follow that thread).
 
@@ -320,5 +321,12 @@ def read_json(number: int) -> dict[str, object]:
     return content
 
 
+def be_the_first_to_go() -> None:
+    """When memory runs out, this process and all that it starts are ended before anything else, unless it asks otherwise."""
+    with contextlib.suppress(OSError), open("/proc/self/oom_score_adj", "w") as score:
+        score.write("1000")
+
+
 if __name__ == "__main__":
+    be_the_first_to_go()
     Keeper(socket.socket(fileno=int(sys.argv[1]))).serve()

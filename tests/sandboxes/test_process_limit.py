@@ -1,4 +1,4 @@
-"""A sandbox has so many processes and no more, all its commands together, and no other sandbox has fewer for it."""
+"""A sandbox has so many processes and no more, all its commands together, and no other sandbox has fewer for it; memory hogs go first."""
 
 import contextlib
 
@@ -66,3 +66,8 @@ async def test_all_commands_of_a_sandbox_share_its_limit_and_another_sandbox_has
 async def test_the_limit_cannot_be_raised_inside(limited):
     finished = await limited(50).run(["/bin/bash", "-c", "ulimit -u; ulimit -u 1000 || ulimit -u"])
     assert finished.stdout.split() == [b"50", b"50"]
+
+
+async def test_when_memory_runs_out_a_sandbox_is_the_first_to_go(limited):
+    finished = await limited(50).run(["/bin/cat", "/proc/self/oom_score_adj"])
+    assert finished.stdout == b"1000\n"
