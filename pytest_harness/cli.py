@@ -106,6 +106,10 @@ def rollout(
         list[str] | None, typer.Option("--scenario", "--task", metavar="NAME", help="Only this scenario; repeatable. All by default.")
     ] = None,
     engine: Annotated[str, typer.Option(metavar="NAME", help="What samples: scripted, or vllm, started for all.")] = "scripted",
+    llm_url: Annotated[str | None, typer.Option(metavar="URL", help="An engine that runs already, instead of --engine.")] = None,
+    model: Annotated[str | None, typer.Option(metavar="NAME", help="With --llm-url: the model, where it serves several.")] = None,
+    llm_key_env: Annotated[str | None, typer.Option(metavar="NAME", help="With --llm-url: the variable that holds its key.")] = None,
+    train: Annotated[bool, typer.Option("--train", help="Refuse an engine whose replies may not be trained on.")] = False,
     attempts: Annotated[int, typer.Option("-n", "--attempts", metavar="N", help="Episodes of each scenario.")] = 1,
     out: Annotated[Path, typer.Option(metavar="DIR", help="Where the collection is, or will be.")] = ROLLOUT_DIR,
     parallel: Annotated[int, typer.Option(metavar="P", help="Episodes at the same time.")] = 1,
@@ -119,7 +123,22 @@ def rollout(
     from pytest_harness.collect.command import Asked, collect_rollouts  # noqa: PLC0415
     from pytest_harness.collect.ledger import LEDGER  # noqa: PLC0415
 
-    asked = Asked(harness or (), scenario or (), engine, attempts, parallel, tries, retry_dropped, seams or (), scenarios or ())
+    key = _secret("--llm-key-env", llm_key_env)
+    asked = Asked(
+        harness or (),
+        scenario or (),
+        engine,
+        attempts,
+        parallel,
+        tries,
+        retry_dropped,
+        seams or (),
+        scenarios or (),
+        llm_url,
+        model,
+        key,
+        train,
+    )
     console, interrupted = _console(), False
     try:
         collection = collect_rollouts(asked, out, console)

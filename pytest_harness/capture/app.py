@@ -18,7 +18,7 @@ from pytest_harness.capture.encodings import EncodingError, TooLargeError, Unkno
 from pytest_harness.capture.exchange import KEEP_ALIVE_SECONDS, Exchange, Incoming
 from pytest_harness.capture.journal import JournalError
 from pytest_harness.capture.routing import Found, RawHeaders, find_route, keys_of, plain_path
-from pytest_harness.capture.sessions import Session, SessionClosedError, Sessions
+from pytest_harness.capture.sessions import Purpose, Session, SessionClosedError, Sessions
 from pytest_harness.capture.upstream import Upstream, UpstreamClient
 from pytest_harness.serving import Receive, Scope, Send
 
@@ -42,12 +42,12 @@ class CaptureProxy:
         self._body_limit = body_limit
         self._keep_alive_seconds = keep_alive_seconds
 
-    def open_session(self, upstream: Upstream, journal: Path, *, steer: Steer | None = None) -> Session:
+    def open_session(self, upstream: Upstream, journal: Path, *, steer: Steer | None = None, purpose: Purpose = "eval") -> Session:
         """A session with a key of its own, from any thread. ``journal`` must not exist yet, its folder must.
 
         Raises JournalError.
         """
-        return self._sessions.open(upstream, journal, steer=steer)
+        return self._sessions.open(upstream, journal, steer=steer, purpose=purpose)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""

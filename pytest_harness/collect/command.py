@@ -5,7 +5,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from rich.console import Console
@@ -22,6 +22,8 @@ from pytest_harness.seams import Seam, SeamTable
 
 SANDBOX = "local"
 SCRIPTED, VLLM = ENGINES = ("scripted", "vllm")
+ATTACHED = "attached"
+"""What an engine is called that somebody else runs."""
 ENGINE_FOLDER = ".engine"
 MOST = 1_000_000
 """Episodes that one collection may have."""
@@ -40,6 +42,12 @@ class Asked:
     retry_dropped: bool = False
     seam_folders: Sequence[Path] = ()
     scenario_folders: Sequence[Path] = ()
+    llm_url: str | None = None
+    """An engine that runs already, instead of ``engine``."""
+    model: str | None = None
+    llm_key: str | None = field(default=None, repr=False)
+    train: bool = False
+    """Only from an engine whose replies may be trained on."""
 
 
 def specs_of(asked: Asked) -> list[RolloutSpec]:
@@ -55,7 +63,7 @@ def specs_of(asked: Asked) -> list[RolloutSpec]:
         if seams.setdefault(seam.name, seam) != seam:
             raise CollectError(f"--harness names {seam.name} in two versions; collect each into an --out of its own")
     specs = [
-        RolloutSpec(seam, SANDBOX, asked.engine, scenarios[name])
+        RolloutSpec(seam, SANDBOX, asked.engine if asked.llm_url is None else ATTACHED, scenarios[name])
         for seam in seams.values()
         for name in dict.fromkeys(asked.scenarios or seam.scenarios)
     ]
@@ -81,10 +89,12 @@ def collect_rollouts(asked: Asked, out: Path, console: Console) -> Collection:
     def say(text: str) -> None:
         console.print(text, highlight=False, markup=False, soft_wrap=True)
 
-    kinds = kinds_of(specs_of(asked), say)
+    specs = specs_of(asked)
+    shared = _attached(asked)  # refused before a harness is installed for nothing
+    kinds = [replace(kind, engine=shared) for kind in kinds_of(specs, say)]
     with ExitStack() as stack:
         stack.enter_context(locked(out))  # before an engine is started for nothing
-        if asked.engine == VLLM:
+        if shared is None and asked.engine == VLLM:
             engine = stack.enter_context(_vllm(out, say))
             kinds = [replace(kind, engine=engine) for kind in kinds]
         plan = Plan(
@@ -97,6 +107,24 @@ def collect_rollouts(asked: Asked, out: Path, console: Console) -> Collection:
         rollouts = stack.enter_context(Rollouts(kinds, out, run_id=uuid.uuid4().hex, requirements=catalogue_versions()[-1]))
         narrator = stack.enter_context(Narrator(console))
         return collect(plan, rollouts, out, on_disk=rollouts.on_disk, told=narrator)
+
+
+def _attached(asked: Asked) -> SharedEngine | None:
+    """The engine that was named by its URL. Raises CollectError if it cannot be used, or if none was named to train with."""
+    if asked.llm_url is None and asked.train:
+        raise CollectError(
+            f"--train: the engine {asked.engine} says what a script makes it say, which is never training data; name yours with --llm-url"
+        )
+    if asked.llm_url is None:
+        return None
+    from pytest_harness.capture import UpstreamError  # noqa: PLC0415 (most collections need none of this)
+    from pytest_harness.capture.probe import ProbeError  # noqa: PLC0415
+    from pytest_harness.rollouts.engines import attached  # noqa: PLC0415
+
+    try:
+        return attached(asked.llm_url, model=asked.model, api_key=asked.llm_key, train=asked.train)
+    except (ProbeError, UpstreamError) as error:
+        raise CollectError(f"{'--train' if asked.train else '--llm-url'}: {error}") from None
 
 
 @contextmanager

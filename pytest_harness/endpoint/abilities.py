@@ -153,9 +153,12 @@ class Abilities:
 
     @cached_property
     def refusal(self) -> str | None:
-        """Why a request with tools is refused; None where it is not."""
-        reply = self._asking.post(tools=TOOLS, max_tokens=1)
-        return None if reply.status == 200 else f"the engine refuses tools (status {reply.status}: {reply.body.decode(errors='replace')})"
+        """Why a request with tools is refused, whole or streamed; None where neither is."""
+        for streamed in (False, True):
+            reply = self._asking.post(tools=TOOLS, max_tokens=1, stream=streamed)
+            if reply.status != 200:
+                return f"the engine refuses tools (status {reply.status}: {reply.body.decode(errors='replace')})"
+        return None
 
 
 _IN_WORDS = Way({"messages": [{"role": "user", "content": _ASKED}], "tools": TOOLS, "temperature": 0.0, "max_tokens": _MANY})

@@ -17,6 +17,8 @@ from typing import Any, Self
 
 from pytest_harness.capture import Upstream
 from pytest_harness.capture.admission import Refuse, Steer
+from pytest_harness.capture.probe import probe
+from pytest_harness.capture.sessions import Purpose
 from pytest_harness.engines.scripted import Script, ScriptedEngine
 from pytest_harness.engines.scripted.script import ScriptMismatchError
 from pytest_harness.engines.vllm import Steering, serve
@@ -36,11 +38,15 @@ class SharedEngine:
     """An engine that runs already. It can be handed to another process as JSON."""
 
     url: str
-    api_key: str = field(repr=False)
+    api_key: str | None = field(repr=False)
     model: str
-    log: str
+    log: str | None
+    """Where it writes what it does; None for one that somebody else runs."""
     versions: Mapping[str, str]
     digests: Mapping[str, str]
+    steered: bool = True
+    """Whether the sessions tell it what to say."""
+    purpose: Purpose = "eval"
 
     def to_json(self) -> str:
         """For another process of this run."""
@@ -60,6 +66,7 @@ class Engine:
     steer: Steer | None = None
     versions: Mapping[str, str] = field(default_factory=dict)
     digests: Mapping[str, str] = field(default_factory=dict)
+    purpose: Purpose = "eval"
     keep_log: Callable[[Path], None] = lambda _: None
 
 
@@ -67,11 +74,11 @@ class Engine:
 def engine_of(script: Script, shared: SharedEngine | None, *, salt: str, faults: Sequence[EngineFault] = ()) -> Iterator[Engine]:
     """The engine of one rollout: the shared one, or a scripted one that lives as long as the context. Either fails as ``faults`` say."""
     if shared is not None:
-        log = Path(shared.log)
-        before = log.stat().st_size
+        keep_log = _keeper(shared.log)
         upstream = Upstream(url=shared.url, api_key=shared.api_key, model=shared.model)
+        steer = steered_by(script) if shared.steered else None
         with _faulty(upstream, script, faults) as reached:
-            yield Engine(reached, steered_by(script), shared.versions, shared.digests, lambda folder: _keep(log, before, folder))
+            yield Engine(reached, steer, shared.versions, shared.digests, shared.purpose, keep_log)
         return
     key = "sk-hc-" + secrets.token_urlsafe(32)
     scripted = ScriptedEngine(script, model=SCRIPTED_MODEL, api_key=key, salt=salt)
@@ -120,6 +127,25 @@ def shared_vllm(
             versions={"vllm": vllm.version},
             digests={"vllm": vllm.digest, "model": vllm.model_digest},
         )
+
+
+def attached(url: str, *, model: str | None = None, api_key: str | None = None, train: bool = False) -> SharedEngine:
+    """An engine that somebody else runs, which says what it likes. Raises ProbeError or UpstreamError if it cannot be used as asked."""
+    found = probe(url, model=model, api_key=api_key)
+    if train:
+        found.require_training(url)
+    versions = {} if found.version is None else {"engine": found.version}
+    purpose: Purpose = "train" if train else "eval"
+    return SharedEngine(url, api_key, found.model, None, versions, {}, steered=False, purpose=purpose)
+
+
+def _keeper(log: str | None) -> Callable[[Path], None]:
+    """What copies all that is written to a log from now on."""
+    if log is None:
+        return lambda _: None
+    path = Path(log)
+    before = path.stat().st_size
+    return lambda folder: _keep(path, before, folder)
 
 
 def _keep(log: Path, start: int, folder: Path) -> None:

@@ -65,7 +65,7 @@ def _run(
     faults = spec.scenario.faults
     with engine_of(script_of(spec), shared, salt=attempt_id, faults=faults) as engine, BackgroundServer(proxy) as proxy_server:
         model = engine.upstream.model
-        session = proxy.open_session(engine.upstream, journal=work / "journal.ndjson", steer=engine.steer)
+        session = proxy.open_session(engine.upstream, journal=work / "journal.ndjson", steer=engine.steer, purpose=engine.purpose)
         address = f"127.0.0.1:{PROXY_PORT}"
         agent = spec.seam.render(url=f"http://{address}", key=session.key, model=model, steps=spec.step_limit)
         aftermath = Aftermath(work=work, secret=session.key, address=address)

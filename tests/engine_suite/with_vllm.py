@@ -25,7 +25,7 @@ STARTS: dict[str, tuple[tuple[str, ...], tuple[str, ...], set[str]]] = {
     "all": ((), (), set()),
     "reasoning": ((), ("--reasoning-parser=qwen3",), set()),
     "no-auto-tool-choice": (("--enable-auto-tool-choice",), (), {"PAR-201"}),
-    "no-tools": (("--enable-auto-tool-choice", "--tool-call-parser=hermes"), (), {"PAR-201", "PAR-207", "PAR-208"}),
+    "no-tools": (("--enable-auto-tool-choice", "--tool-call-parser=hermes"), (), {"PAR-201"}),
     "another-parser": (("--tool-call-parser=hermes",), ("--tool-call-parser=pythonic",), {"PAR-202", "PAR-205"}),
     "no-token-ids-as-tokens": (("--return-tokens-as-token-ids",), (), {"LGP-204"}),
     "no-logprobs-mode": (("--logprobs-mode=processed_logprobs",), (), {"LGP-205"}),
