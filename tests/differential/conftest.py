@@ -37,9 +37,7 @@ def vllm(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
             say(f"starting vLLM {found.version} with the tiny model; its log is {log}")
             serving = stack.enter_context(serve(command, found.model, name=MODEL, log=log, flags=(*FLAGS, *CPU_FLAGS, *OWN_FLAGS)))
         except (ProvisionError, EngineError) as error:
-            pytest.fail(
-                f"there is no vLLM to compare with: {error}. `harness-conformance doctor --install-vllm` installs one", pytrace=False
-            )
+            pytest.exit(f"there is no vLLM to compare with: {error}; `harness-conformance doctor --install-vllm` installs one", 1)
         yield serving
 
 
