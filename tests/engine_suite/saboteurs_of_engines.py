@@ -79,7 +79,7 @@ class Sound:
             if body.get("ignore_eos"):
                 return await self.endless(receive, send)
             body = await self.taken(body)
-            raw = json.dumps(steered(body)).encode()
+            raw = json.dumps(body).encode()
         status, sent = await self.answered(scope, raw)
         if status != 200:
             return await send_json(send, *self.refused(status, json.loads(sent)))
@@ -133,16 +133,6 @@ def parsed(raw):
 
 def versioned(document):
     return {**document, "metadata": VERSION}
-
-
-def steered(body):
-    """A call that is asked for by tool_choice is sampled."""
-    choice = body.get("tool_choice")
-    name = choice["function"]["name"] if isinstance(choice, dict) else "look" if choice == "required" else None
-    if name is None or "structured_outputs" in body:
-        return body
-    text = f'<tool_call>\n{{"name": "{name}", "arguments": {{"command": "pear"}}}}\n</tool_call>'
-    return {**body, "structured_outputs": {"choice": [text]}}
 
 
 def choices(document):

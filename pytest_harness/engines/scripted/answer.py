@@ -5,9 +5,9 @@ from __future__ import annotations
 import hashlib
 import time
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from pytest_harness.engines.scripted.chance import draw
+from pytest_harness.engines.scripted.chance import any_call, draw
 from pytest_harness.engines.scripted.errors import RequestError, too_long, too_much
 from pytest_harness.engines.scripted.parser import Delta, apart, deltas
 from pytest_harness.engines.scripted.request import ChatRequest
@@ -80,6 +80,8 @@ class Answerer:
 
     def _chances(self, request: ChatRequest, prompt_ids: tuple[int, ...], limit: int) -> list[tuple[Sample, Iterable[Likelihood]]]:
         told = self._told(request)
+        if request.must_call and request.forced is None:
+            request = replace(request, forced=self.tokenizer.assistant_text("", [any_call(request)]))
         return [draw(self.tokenizer, prompt_ids, request, index, limit, told=told) for index in range(request.n)]
 
     def _told(self, request: ChatRequest) -> float:

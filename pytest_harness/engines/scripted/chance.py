@@ -17,6 +17,7 @@ from pytest_harness.engines.scripted.tokenizer import SPECIALS, TAGS, ChatTokeni
 
 _END_EVERY = 12
 """At one position of so many, the end of the turn is the likeliest."""
+_WORD = "pear"
 
 
 def draw(
@@ -48,6 +49,14 @@ def draw(
         context.update(token.to_bytes(4))
     reason = "stop" if ids[-1] == tokenizer.end_of_turn else "length"
     return Sample(tuple(ids), tuple(tokenizer.decode_pieces(ids)), reason), found
+
+
+def any_call(request: ChatRequest) -> tuple[str, dict[str, str]]:
+    """A call of the tool that the request names, or of the first that it offers, with a word for each argument."""
+    offered = request.offered
+    name = request.tool_choice if request.tool_choice in offered else next(iter(offered))
+    assert name is not None
+    return name, dict.fromkeys(offered[name] or (), _WORD)
 
 
 def _candidates(drawn: bytes, tokenizer: ChatTokenizer, outside: set[int]) -> dict[int, float]:
