@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-OPEN_FILES = 128
+OPEN_FILES = 256
 
 
 class AppendFiles:

@@ -15,7 +15,6 @@ import threading
 import zlib
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -119,14 +118,13 @@ _ENCODER = msgspec.msgpack.Encoder()
 _DECODER = msgspec.msgpack.Decoder(_CallFrame | _DeliveryFrame)
 
 
-@dataclass(slots=True)
-class _Last:
+class _Last(msgspec.Struct):
     """What of the last call the next one is told by; it is all that a live session keeps."""
 
     received: bytes = b""
     forwarded: bytes = b""
     ids: bytes = b""
-    headers: dict[str, dict[str, str]] = field(default_factory=dict)
+    headers: dict[str, dict[str, str]] = {}
 
 
 class Journal:

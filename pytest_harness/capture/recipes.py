@@ -74,12 +74,14 @@ def difference(data: bytes, source: bytes) -> Recipe:
 
 def common_prefix(one: bytes, other: bytes) -> int:
     """How many bytes two texts have in common at their beginning."""
-    least, most = 0, min(len(one), len(other))
-    if one[:most] == other[:most]:
+    if len(one) < len(other):
+        one, other = other, one
+    least, most = 0, len(other)
+    if one.startswith(other):
         return most
     while most - least > 1:
         middle = (least + most) // 2
-        if one[least:middle] == other[least:middle]:
+        if one.startswith(other[least:middle], least):
             least = middle
         else:
             most = middle
@@ -91,11 +93,9 @@ def common_suffix(one: bytes, other: bytes, limit: int) -> int:
     if not limit:
         return 0
     least, most = 0, limit + 1
-    if one[len(one) - limit :] == other[len(other) - limit :]:
-        return limit
     while most - least > 1:
         middle = (least + most) // 2
-        if one[len(one) - middle : len(one) - least] == other[len(other) - middle : len(other) - least]:
+        if one.startswith(other[len(other) - middle : len(other) - least], len(one) - middle):
             least = middle
         else:
             most = middle

@@ -28,6 +28,7 @@ _EMPTY_DELTA = (b"", b"null", b"{}")
 _NO_ID = (*_NONE, b'""')
 _TOOL_CALLS = b'"tool_calls"'
 _RAW = msgspec.Raw()
+"""What a field is that is not there."""
 
 Span = tuple[int, int]
 _Gap = tuple[Span, bytes, bytes]
@@ -148,12 +149,12 @@ class _Look(msgspec.Struct):
     def cut(self, wishes: Wishes, said: bytes, calls: CallIds, *, whole: bool = False) -> Cut | None:  # noqa: PLR0911
         """What is left without the cuts; None if the usual way does not do. ``said`` is the message or delta of the one choice."""
         document, slim = self.document, self.slim
-        if bytes(document.prompt_logprobs) not in _NONE:
+        if document.prompt_logprobs is not _RAW and bytes(document.prompt_logprobs) not in _NONE:
             return None
         holes: list[tuple[int, int, bytes]] = []
         sampled = 0
         for choice in document.choices:
-            if bytes(choice.prompt_token_ids):
+            if choice.prompt_token_ids is not _RAW:
                 return None
             passing = (0, 0)
             logprobs = bytes(choice.logprobs)
@@ -173,7 +174,7 @@ class _Look(msgspec.Struct):
                     return None
                 holes.append((*span, b""))
                 sampled = ids.count(b",") + 1 if len(ids) > 2 and ids[:1] == b"[" else 0
-        if bytes(document.prompt_token_ids):
+        if document.prompt_token_ids is not _RAW:
             in_place = None if self.ids is None else (self.key, self.ids[0] - self.start + 1)
             at = in_place or _place(slim, _KEY, bytes(document.prompt_token_ids))
             span = None if at is None else _with_comma(slim, *at)
