@@ -137,7 +137,10 @@ class Cache:
         self.root = Path(chosen).absolute()
 
     def entry(self, place: str, version: str, recipe: object) -> Entry:
-        """The place for what ``recipe``, anything that JSON can hold, installs. ``place`` is ``node``, ``harness/<name>`` or ``engine/<name>``."""
+        """The place for what ``recipe``, anything that JSON can hold, installs.
+
+        ``place`` is ``node``, ``harness/<name>`` or ``engine/<name>``.
+        """
         digest = hashlib.sha256(json.dumps(recipe, sort_keys=True).encode()).hexdigest()[:8]
         return Entry(self.root, f"{place}/{version}-{sysconfig.get_platform()}-{digest}")
 

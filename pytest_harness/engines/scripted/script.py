@@ -137,7 +137,7 @@ class Script:
         """How many turns the conversation has already; None for one that is not the agent's."""
         if self._is_side_call(messages, offered, tool_choice):
             return None
-        return sum(message.get("role") == "assistant" for message in messages)
+        return sum(1 for message in messages if message.get("role") == "assistant")
 
     def _is_side_call(self, messages: Sequence[Mapping[str, Any]], offered: Offered, tool_choice: str | None) -> bool:
         if self.needs_tools and (not offered or tool_choice == "none"):
