@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import io
 import os
 import sys
 from pathlib import Path
@@ -54,8 +55,17 @@ def fail(sentence: str) -> NoReturn:
     raise SystemExit(USAGE_ERROR)
 
 
+def _folder(text: str | Path) -> Path:
+    """The folder that an argument names. An empty one, as of a variable that is not set, would be the current folder."""
+    if text == "":
+        fail("an empty path names no folder; name the folder, or . for the current one")
+    return Path(text)
+
+
 def _console() -> Console:
-    """On a terminal as wide as that, else wide enough that no table is broken."""
+    """On a terminal as wide as that, else wide enough that no table is broken. What cannot be encoded is written as its escape."""
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")
     return Console(width=None if sys.stdout.isatty() else 160)
 
 
@@ -146,17 +156,22 @@ def rollout(
         collection, interrupted = interrupt.collection, True
     count = len(collection.episode_ids)
     console.print(f"{count} {'episode' if count == 1 else 'episodes'}: {collection.tally}", highlight=False)
-    console.print(f"ledger: {out / LEDGER}", highlight=False, soft_wrap=True)
+    console.print(f"ledger: {out / LEDGER}", highlight=False, markup=False, soft_wrap=True)
     raise SystemExit(INTERRUPTED if interrupted else 1 if collection.tally.counts["dropped"] else 0)
 
 
 @app.command()
 def judge(
-    evidence: Annotated[Path, typer.Argument(help=f"A folder that holds evidence, such as {EVIDENCE_DIR}.")],
+    evidence: Annotated[
+        Path, typer.Argument(parser=_folder, metavar="EVIDENCE", help=f"A folder that holds evidence, such as {EVIDENCE_DIR}.")
+    ],
     requirements: Annotated[str | None, typer.Option(metavar="VERSION", help="The requirement set; the newest by default.")] = None,
-    report_dir: Annotated[Path, typer.Option(metavar="DIR", help="Where the report is written.")] = REPLAY_DIR,
+    report_dir: Annotated[Path, typer.Option(parser=_folder, metavar="DIR", help="Where the report is written.")] = REPLAY_DIR,
     fill_atif: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="Copy the trajectories to this folder, with the captured ids and logprobs filled in.")
+        Path | None,
+        typer.Option(
+            parser=_folder, metavar="DIR", help="Copy the trajectories to this folder, with the captured ids and logprobs filled in."
+        ),
     ] = None,
 ) -> None:
     """Judge stored evidence again, without pytest: findings, matrix, report. Exit code 1 if something speaks against a seam."""
@@ -167,7 +182,7 @@ def judge(
     from pytest_harness.verdict import Rollout, seam_verdicts  # noqa: PLC0415
 
     catalogue = load_catalogue(requirements)
-    folders = list(find_evidence(evidence)) if evidence.is_dir() else []
+    folders = list(find_evidence(evidence))
     if not folders:
         fail(f"{evidence} holds no evidence; run pytest --harness=NAME first, or name the folder that its --evidence-dir named")
     rollouts = [Rollout.of(read_evidence(folder), catalogue) for folder in folders]
@@ -182,7 +197,7 @@ def judge(
     print_remarks(report, console)
     print_matrix(report, console)
     try:
-        console.print(f"report: {shown(write_report(report, report_dir))}", highlight=False, soft_wrap=True)
+        console.print(f"report: {shown(write_report(report, report_dir))}", highlight=False, markup=False, soft_wrap=True)
     except OSError as error:
         fail(f"--report-dir {report_dir} cannot be written ({error.strerror}); name a folder of yours")
     evidences = {folder: rollout.evidence for folder, rollout in zip(folders, rollouts, strict=True)}

@@ -22,6 +22,7 @@ from pytest_harness.contract.trajectory.reading import in_steps, trace_of
 from pytest_harness.evidence import Evidence, attempt_dir
 from pytest_harness.evidence.model import Call
 from pytest_harness.requirements import Catalogue
+from pytest_harness.textfile import write_text
 
 FAMILIES = ("TOK", "LGP")
 """The families whose MUSTs the evidence must keep: the token contract."""
@@ -61,7 +62,10 @@ def fill(evidence: Evidence, catalogue: Catalogue) -> dict[str, Json]:
     for document in trace.documents:
         if not document.place:  # an embedded subagent is filled with the document that it is in
             family = [other for other in trace.documents if other.path == document.path]
-            filled[posixpath.relpath(document.path, folder)] = _filled(document, family, calls)
+            try:
+                filled[posixpath.relpath(document.path, folder)] = _filled(document, family, calls)
+            except RecursionError:
+                raise FillError(f"{evidence.name}: {document.path} is nested too deeply to be copied; it is not filled") from None
     return filled
 
 
@@ -104,7 +108,7 @@ def _write(evidence: Evidence, catalogue: Catalogue, folder: Path) -> Path:
         if not path.resolve().is_relative_to(folder.resolve()):
             raise FillError(f"{evidence.name}: the trajectory refers to {name}, which is outside its own folder; it is not filled")
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(json.dumps(document, ensure_ascii=False) + "\n", encoding="utf-8")
+        write_text(path, json.dumps(document, ensure_ascii=False) + "\n")
     return folder / posixpath.basename(PATH)
 
 

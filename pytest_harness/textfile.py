@@ -1,7 +1,8 @@
-"""Reads small text files that people write: whatever is wrong with one is one sentence that names it."""
+"""Reads small text files that people write: whatever is wrong with one is one sentence. Writes files of text that came from anywhere."""
 
 from __future__ import annotations
 
+import errno
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -24,6 +25,17 @@ def read_text(path: Path, shown: str | None = None) -> str:
         raise TextFileError(f"{where} is not UTF-8 text ({error.reason} at byte {error.start})") from None
     except (OSError, RuntimeError, ValueError) as error:
         raise TextFileError(f"{where} cannot be read: {getattr(error, 'strerror', None) or error}") from None
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write a plain file; lone surrogates, which UTF-8 has no bytes for, as their escapes, which JSON has too.
+
+    Raises OSError, also where something that is no plain file has the name: a FIFO would make the writer wait for ever, and a link would
+    have something else written over.
+    """
+    if path.is_symlink() or (path.exists() and not path.is_file()):
+        raise OSError(errno.EINVAL, f"{path.name} is no plain file there", str(path))
+    path.write_text(text, encoding="utf-8", errors="backslashreplace")
 
 
 def read_toml(path: Path, shown: str | None = None) -> dict[str, Any]:

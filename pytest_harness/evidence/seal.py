@@ -10,6 +10,8 @@ import json
 from collections.abc import Iterator
 from pathlib import Path
 
+from pytest_harness.textfile import TextFileError, read_text
+
 SEAL = "seal.json"
 
 
@@ -25,8 +27,8 @@ def broken_seal(folder: Path, files: Iterator[Path]) -> str | None:
     if not path.exists():
         return None
     try:
-        sealed = json.loads(path.read_bytes())
-    except (OSError, ValueError, RecursionError):
+        sealed = json.loads(read_text(path))
+    except (TextFileError, ValueError, RecursionError):
         sealed = None
     if not isinstance(sealed, dict):
         return f"{SEAL} cannot be read"

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import os
 import shutil
 import tempfile
 from collections.abc import Iterator
@@ -83,12 +84,16 @@ def seal_record(folder: Path) -> None:
 
 
 def find_evidence(root: Path) -> Iterator[Path]:
-    """The folders of all attempts at or below ``root``, in the order of their names."""
-    for path in sorted(root.rglob(MANIFEST)):
-        folder = path.parent
-        inside = folder.relative_to(root).parts
-        if not any(part.startswith(".") for part in inside) and not set(inside) & set(FILE_FOLDERS):
-            yield folder
+    """The folders of all attempts at or below ``root``, in the order of their names.
+
+    Raises EvidenceError where a folder cannot be looked into: what it holds would be left out of the verdict in silence.
+    """
+    found = []
+    for folder, folders, names in _walk(root):
+        if MANIFEST in names or MANIFEST in folders:
+            found.append(folder / MANIFEST)
+        folders[:] = [name for name in folders if not name.startswith(".") and name not in FILE_FOLDERS]
+    yield from (path.parent for path in sorted(found))
 
 
 def read_evidence(folder: Path) -> Evidence:
@@ -97,6 +102,7 @@ def read_evidence(folder: Path) -> Evidence:
     Raises EvidenceError where a file is missing, torn, changed after it was written, or from a newer version than this reader.
     """
     manifest = _parse(Manifest, folder / MANIFEST, _text(folder / MANIFEST))
+    _check_names(manifest, folder / MANIFEST)
     text = _text(folder / CALLS)
     # Not splitlines(): JSON leaves U+2028 and U+0085 as they are, and Python takes them for line ends too.
     lines = text.rstrip("\n").split("\n") if text.strip() else []
@@ -112,6 +118,14 @@ def read_evidence(folder: Path) -> Evidence:
     files = dict(_texts(folder))
     present = {path.relative_to(folder).as_posix() for path in itertools.islice(_files(folder), 2, None)}
     return Evidence(manifest=manifest, calls=calls, files=files, others=frozenset(present - files.keys()))
+
+
+def _check_names(manifest: Manifest, path: Path) -> None:
+    """Refuse what is no name of a folder: the names say where a copy of the evidence is written."""
+    names = {"harness": manifest.harness, "sandbox": manifest.sandbox, "engine": manifest.engine, "scenario": manifest.scenario.name}
+    for what, name in names.items():
+        if name in ("", ".", "..") or any(each in "/\\\0" or "\ud800" <= each <= "\udfff" for each in name):
+            raise EvidenceError(_one_line(f"{path}: the {what}'s name {name!r} is no name of a folder; {AGAIN}"))
 
 
 def _redact(folder: Path, secrets: tuple[str, ...]) -> None:
@@ -164,7 +178,30 @@ def _files(folder: Path) -> Iterator[Path]:
     """The files that make the record: not what was derived from it, and no link."""
     yield from (folder / name for name in (MANIFEST, CALLS))
     for name in FILE_FOLDERS:
-        yield from (path for path in sorted((folder / name).rglob("*")) if path.is_file() and not path.is_symlink())
+        found = (at / name for at, _, names in _walk(folder / name) for name in names)
+        yield from (path for path in sorted(found) if not path.is_symlink() and _is_file(path))
+
+
+def _walk(root: Path) -> Iterator[tuple[Path, list[str], list[str]]]:
+    """As ``os.walk``, but a folder that cannot be looked into is refused, not passed over; one that is not there has nothing in it."""
+
+    def refuse(error: OSError) -> None:
+        if not isinstance(error, FileNotFoundError | NotADirectoryError):
+            raise _unreadable(str(error.filename), error) from None
+
+    for folder, folders, names in os.walk(root, onerror=refuse):
+        yield Path(folder), folders, names
+
+
+def _is_file(path: Path) -> bool:
+    try:
+        return path.is_file()
+    except OSError as error:  # its folder may be listed and not entered
+        raise _unreadable(str(path), error) from None
+
+
+def _unreadable(path: str, error: OSError) -> EvidenceError:
+    return EvidenceError(_one_line(f"{path} cannot be read: {error.strerror}; make it readable or move it away"))
 
 
 def _texts(folder: Path) -> Iterator[tuple[str, str]]:

@@ -13,8 +13,10 @@ from pydantic import BaseModel, ConfigDict
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 from pytest_harness import __version__
+from pytest_harness.reports.store import write_document
 from pytest_harness.reports.terminal import FAILING, cell
 from pytest_harness.requirements import FAMILIES, Catalogue, Level, Requirement
 from pytest_harness.verdict import Standing
@@ -161,7 +163,7 @@ def write_report(report: CaseReport, folder: Path) -> Path:
     """Write the report as JSON into ``folder`` and return its path."""
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / report.file
-    path.write_text(report.model_dump_json(indent=1) + "\n", encoding="utf-8")
+    write_document(report, path)
     return path
 
 
@@ -171,7 +173,7 @@ def print_report(report: CaseReport, console: Console) -> None:
     table.add_column(report.kind)
     for family in report.families:
         table.add_column(family, justify="right", no_wrap=True)
-    table.add_row(report.subject, *(cell(standings) for standings in report.families.values()))
+    table.add_row(Text(report.subject), *(cell(standings) for standings in report.families.values()))
     console.print(table)
     for entry in report.requirements:
         if entry.standing == "failed":
@@ -192,4 +194,4 @@ def print_report(report: CaseReport, console: Console) -> None:
     if report.headline is not None:
         console.print(report.headline, highlight=False, markup=False, soft_wrap=True)
     versions = ", ".join(f"{name} {version}" for name, version in report.versions.items())
-    console.print(f"{versions}: {report.ran} of {report.required} required checks ran", highlight=False)
+    console.print(f"{versions}: {report.ran} of {report.required} required checks ran", highlight=False, markup=False)

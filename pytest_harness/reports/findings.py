@@ -6,6 +6,7 @@ import json
 from dataclasses import asdict
 from pathlib import Path
 
+from pytest_harness.textfile import write_text
 from pytest_harness.verdict import Rollout
 
 FINDINGS = "findings.json"
@@ -33,5 +34,5 @@ def write_findings(folder: Path, rollout: Rollout, requirement_set: str) -> Path
         ],
     }
     path = folder / FINDINGS
-    path.write_text(json.dumps(document, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    write_text(path, json.dumps(document, indent=1, ensure_ascii=False) + "\n")
     return path

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
+from pydantic import BaseModel
+
 from pytest_harness.reports.model import Report
+from pytest_harness.textfile import write_text
 
 REPORT = "report.json"
 
@@ -13,5 +17,11 @@ def write_report(report: Report, folder: Path) -> Path:
     """Write the report as JSON into ``folder`` and return its path."""
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / REPORT
-    path.write_text(report.model_dump_json(indent=1) + "\n", encoding="utf-8")
+    write_document(report, path)
     return path
+
+
+def write_document(document: BaseModel, path: Path) -> None:
+    """Write any report's document as JSON, whatever the names in it are made of. Raises OSError."""
+    # Not model_dump_json(), which refuses lone surrogates: names that were read from files and folders may have some.
+    write_text(path, json.dumps(document.model_dump(mode="json"), indent=1, ensure_ascii=False) + "\n")

@@ -29,7 +29,7 @@ def print_matrix(report: Report, console: Console) -> None:
     table.add_column("verdict", no_wrap=True)
     for seam in report.seams:
         cells = [cell(seam.families.get(family, {})) for family in families]
-        table.add_row(seam.name, *cells, Text(seam.status, STYLES[seam.status]))
+        table.add_row(Text(seam.name), *cells, Text(seam.status, STYLES[seam.status]))
     console.print(table)
     if any("deviation" in standings for seam in report.seams for standings in seam.families.values()):
         _line(console, "d: broken by a known deviation, a fault of a named version of something else", "dim")
