@@ -10,14 +10,14 @@ from __future__ import annotations
 
 import difflib
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from pytest_harness.evidence import EngineFault, ScenarioFacts
 from pytest_harness.resources import resource
-from pytest_harness.textfile import TextFileError, read_toml
+from pytest_harness.textfile import TextFileError, read_text, read_toml
 
 _KEYS = {"title", "task", "reward", "reward_key", "steps", "faults"}
 _STEP_KEYS = {"text", "shell", "prints"}
@@ -55,7 +55,12 @@ class Scenario:
     @property
     def instruction(self) -> str:
         """What the agent is asked to do."""
-        return (self.task / "instruction.md").read_text(encoding="utf-8")
+        return _text_of(lambda: read_text(self.task / "instruction.md"))
+
+    def check_task(self) -> None:
+        """Raises ScenarioError if the files of its task cannot be read; loading a scenario only looks whether there is a task."""
+        _text_of(lambda: read_toml(self.task / "task.toml"))
+        _ = self.instruction
 
     @property
     def script(self) -> tuple[tuple[str, tuple[str, ...]], ...]:
@@ -74,6 +79,13 @@ class Scenario:
             reward_key=self.reward_key,
             faults=self.faults,
         )
+
+
+def _text_of[T](read: Callable[[], T]) -> T:
+    try:
+        return read()
+    except TextFileError as error:
+        raise ScenarioError(f"{error}; correct the task") from None
 
 
 class ScenarioTable:
@@ -199,9 +211,9 @@ def _fault(path: Path, number: int, fault: Any, steps: int) -> EngineFault:
     else:
         required["after"] = range(1, 1000)
     for name, allowed in {**required, **optional}.items():
-        value = fault.get(name, "absent")
-        if value == "absent" and name in optional:
+        if name in optional and name not in fault:
             continue
+        value = fault.get(name, "absent")
         if type(value) is not int or value not in allowed:
             raise ScenarioError(f"{path}: {where}{name} must be a whole number from {allowed[0]} to {allowed[-1]}, not {value!r}")
     return EngineFault(**fault)

@@ -6,7 +6,8 @@ The rules:
 * A line is written when the function has returned, by this thread alone: the function has brought all it made to the disk by then.
 * A function that raises, or returns a result with ``failed`` set, failed in its surroundings: it is run again, ``tries`` times in all. Then
   the episode is *dropped*: a line with the reason, remembered by a resume. It is run again only when ``retry_dropped`` says so.
-* A resume runs what has no line, and what has one but is not on disk any more. It refuses lines of another version of a task.
+* A resume runs what has no line, and what has one but is not on disk any more. It refuses lines of another version of a task, and those of
+  which what is on disk cannot be read. A line of an episode that the plan does not ask for stays as it is.
 * An interrupt starts nothing more, waits for what runs, keeps what is done, and is raised on.
 """
 
@@ -146,11 +147,14 @@ def collect(
 ) -> Collection:
     """Collect what is missing in ``folder``. Raises CollectError, LedgerError, or Interrupted.
 
-    ``run`` is called from ``plan.workers`` threads, once at a time for one episode. ``on_disk`` says whether what a line tells of is there.
+    ``run`` is called from ``plan.workers`` threads, once at a time for one episode. ``on_disk`` says whether what a line tells of is there,
+    and raises CollectError if it is there and cannot be read.
     """
     _check(plan)
     with locked(folder):
-        return _Run(plan, run, Ledger(folder), on_disk, told).go()
+        ledger = Ledger(folder)
+        ledger.check()
+        return _Run(plan, run, ledger, on_disk, told).go()
 
 
 @contextmanager
@@ -226,7 +230,12 @@ class _Run:
         digests = {episode.id: episode.task.digest for episode in episodes}
         kept = []
         for line in lines:
-            if digests.get(line.episode, line.digest) != line.digest:
+            if line.episode not in digests:
+                kept.append(line)
+                if self._is_there_beyond_the_plan(line):
+                    self._count(line)
+                continue
+            if digests[line.episode] != line.digest:
                 raise CollectError(
                     f"{self._ledger.path}: {line.episode} is of another version of its task, its harness or its seam; name another --out"
                 )
@@ -236,17 +245,30 @@ class _Run:
                 self._say("note", f"{line.episode} has a line and is not on disk; it is run again")
             else:
                 kept.append(line)
+                self._count(line)
         if len(kept) < len(lines):
             self._ledger.keep(kept)
-        for line in kept:
-            self._lines[line.episode] = line
-            self._tally.add(line.state, line.reward)
+
+    def _is_there_beyond_the_plan(self, line: Line) -> bool:
+        """Whether to count an episode that the plan does not ask for. It is never run here, so its line stays whatever is on disk."""
+        fault = "it has a line and is not on disk"
+        try:
+            if line.state == "dropped" or self._on_disk(line):
+                return True
+        except CollectError as error:
+            fault = str(error)
+        self._say("note", f"{line.episode} is not counted: {fault}; this command does not ask for it, so its line is kept")
+        return False
+
+    def _count(self, line: Line) -> None:
+        self._lines[line.episode] = line
+        self._tally.add(line.state, line.reward)
 
     def _run_all(self, missing: Iterable[Episode]) -> None:
         """Run them, as many at a time as there are workers, until there are none or it is interrupted."""
         todo = iter(missing)
         running: set[Future[Line]] = set()
-        with ThreadPoolExecutor(self._plan.workers, thread_name_prefix="collect") as pool:
+        with self._workers() as pool:
             while True:
                 while not self._stop.is_set() and len(running) < self._plan.workers and (episode := next(todo, None)) is not None:
                     running.add(pool.submit(self._until_whole, episode))
@@ -258,6 +280,19 @@ class _Run:
                         self._record(future.result())
                     except KeyboardInterrupt:
                         self._stop.set()
+
+    @contextmanager
+    def _workers(self) -> Iterator[ThreadPoolExecutor]:
+        """Threads that are waited for, save after a second Ctrl-C: what they wait for may never come."""
+        pool = ThreadPoolExecutor(self._plan.workers, thread_name_prefix="collect")
+        patient = True
+        try:
+            yield pool
+        except KeyboardInterrupt:
+            patient = False
+            raise
+        finally:
+            pool.shutdown(wait=patient, cancel_futures=True)
 
     @contextmanager
     def _interruptible(self) -> Iterator[None]:
@@ -279,8 +314,7 @@ class _Run:
 
     def _record(self, line: Line) -> None:
         self._ledger.append(line)
-        self._lines[line.episode] = line
-        self._tally.add(line.state, line.reward)
+        self._count(line)
         self._ran += 1
         self._say("ended", _ended(line), line)
 

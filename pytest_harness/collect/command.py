@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
+import os
 import uuid
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from pydantic import ValidationError
 from rich.console import Console
 
 from pytest_harness.collect.collector import CollectError, Collection, Plan, collect, locked
 from pytest_harness.collect.narration import Narrator
-from pytest_harness.collect.rollouts import Kind, Rollouts
+from pytest_harness.collect.rollouts import Kind, Rollouts, check_folder
 from pytest_harness.provision import provision
 from pytest_harness.requirements import catalogue_versions
 from pytest_harness.rollouts.engines import SharedEngine
 from pytest_harness.rollouts.spec import RolloutSpec
 from pytest_harness.scenarios import ScenarioTable
 from pytest_harness.seams import Seam, SeamTable
+from pytest_harness.textfile import read_text
 
 SANDBOX = "local"
 SCRIPTED, VLLM = ENGINES = ("scripted", "vllm")
@@ -67,10 +70,26 @@ def specs_of(asked: Asked) -> list[RolloutSpec]:
         for seam in seams.values()
         for name in dict.fromkeys(asked.scenarios or seam.scenarios)
     ]
+    for spec in specs:
+        _check_task(spec)
     for option, number, most in (("-n", asked.attempts, MOST), ("--parallel", asked.workers, 256), ("--tries", asked.tries, 100)):
         if not 1 <= number <= most:
             raise CollectError(f"{option} {number}: a number from 1 to {most} is needed")
     return specs
+
+
+def _check_task(spec: RolloutSpec) -> None:
+    """Raises CollectError or ScenarioError for a task that Harbor would refuse: every try of it would fail alike."""
+    from harbor.models.task.config import TaskConfig  # noqa: PLC0415 (only a collection needs it)
+
+    spec.scenario.check_task()
+    path = spec.scenario.task / "task.toml"
+    try:
+        TaskConfig.model_validate_toml(read_text(path))
+    except ValueError as error:
+        reason = error.errors()[0] if isinstance(error, ValidationError) else {"loc": (), "msg": str(error).split("\n", 1)[0]}
+        key = ".".join(map(str, reason["loc"]))
+        raise CollectError(f"{path} is no task for Harbor ({key + ': ' if key else ''}{reason['msg']}); correct the task") from None
 
 
 def kinds_of(specs: Sequence[RolloutSpec], say: Callable[[str], None]) -> list[Kind]:
@@ -89,11 +108,13 @@ def collect_rollouts(asked: Asked, out: Path, console: Console) -> Collection:
     def say(text: str) -> None:
         console.print(text, highlight=False, markup=False, soft_wrap=True)
 
+    _check_choice(asked, out)
     specs = specs_of(asked)
     shared = _attached(asked)  # refused before a harness is installed for nothing
     kinds = [replace(kind, engine=shared) for kind in kinds_of(specs, say)]
     with ExitStack() as stack:
         stack.enter_context(locked(out))  # before an engine is started for nothing
+        check_folder(out)
         if shared is None and asked.engine == VLLM:
             engine = stack.enter_context(_vllm(out, say))
             kinds = [replace(kind, engine=engine) for kind in kinds]
@@ -107,6 +128,19 @@ def collect_rollouts(asked: Asked, out: Path, console: Console) -> Collection:
         rollouts = stack.enter_context(Rollouts(kinds, out, run_id=uuid.uuid4().hex, requirements=catalogue_versions()[-1]))
         narrator = stack.enter_context(Narrator(console))
         return collect(plan, rollouts, out, on_disk=rollouts.on_disk, told=narrator)
+
+
+def _check_choice(asked: Asked, out: Path) -> None:
+    """Raises CollectError for options that contradict each other, and for a folder whose name no record could hold."""
+    if asked.llm_url is not None and asked.engine != SCRIPTED:
+        raise CollectError(f"--engine {asked.engine} starts an engine and --llm-url names another; choose one of the two")
+    for option, value in (("--model", asked.model), ("--llm-key-env", asked.llm_key)):
+        if asked.llm_url is None and value is not None:
+            raise CollectError(f"{option} says something of the engine that --llm-url names, and none is named; name it too")
+    try:
+        str(out).encode()
+    except UnicodeEncodeError:
+        raise CollectError(f"--out {os.fsencode(out)!r} is no UTF-8 text; name another folder") from None
 
 
 def _attached(asked: Asked) -> SharedEngine | None:

@@ -12,12 +12,14 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Annotated
 
-from pydantic import Field, ValidationError, model_validator
+from pydantic import Field, ValidationError, field_validator, model_validator
 
 from pytest_harness.collect.tally import State
 from pytest_harness.evidence.model import Record
 
 LEDGER = "episodes.jsonl"
+_LONGEST_NAME = 255
+"""Bytes that the name of a folder may have."""
 
 
 class LedgerError(Exception):
@@ -45,6 +47,15 @@ class Line(Record):
     facts: dict[str, int] = Field(default_factory=dict)
     """Counts of what is in the evidence, e.g. ``calls`` and ``truncated``."""
 
+    @field_validator("episode")
+    @classmethod
+    def _is_a_folder_below(cls, episode: str) -> str:
+        """What it names is removed and written again: it must be a path that can be, and never one out of the collection."""
+        parts = episode.split("/")
+        if {"", ".", ".."} & set(parts) or "\0" in episode or max(len(part.encode()) for part in parts) > _LONGEST_NAME:
+            raise ValueError("the episode is no path of a folder below the ledger's")
+        return episode
+
     @model_validator(mode="after")
     def _graded_has_a_reward(self) -> Line:
         if (self.state == "graded" and self.reward is None) or (self.state in ("ungraded", "dropped") and self.reward is not None):
@@ -71,6 +82,14 @@ class Ledger:
             self._replace(whole)
         return lines
 
+    def check(self) -> None:
+        """Raises LedgerError if it is there and no line can be added: better before the first episode than after it."""
+        if self._is_there():
+            try:
+                os.close(os.open(self.path, os.O_WRONLY | os.O_APPEND))
+            except OSError as error:
+                raise LedgerError(f"{self.path} cannot be written ({error.strerror}); make it writable or name another --out") from None
+
     def append(self, line: Line) -> None:
         """Add one line and bring it to the disk. Raises LedgerError."""
         data = (line.model_dump_json() + "\n").encode()
@@ -91,10 +110,20 @@ class Ledger:
         """Leave only these lines, all at once. Raises LedgerError."""
         self._replace("".join(line.model_dump_json() + "\n" for line in lines).encode())
 
+    def _is_there(self) -> bool:
+        try:
+            if self.path.is_file():
+                return True
+            if self.path.exists() or self.path.is_symlink():  # a FIFO would make the reader wait for ever
+                raise LedgerError(f"{self.path} cannot be read (it is no plain file); name another --out")
+        except OSError as error:
+            raise LedgerError(f"{self.path} cannot be read ({error.strerror}); name another --out") from None
+        return False
+
     def _whole(self) -> tuple[bytes, int]:
         """What is there up to the last newline, and the number of bytes behind it."""
         try:
-            content = self.path.read_bytes() if self.path.exists() else b""
+            content = self.path.read_bytes() if self._is_there() else b""
         except OSError as error:
             raise LedgerError(f"{self.path} cannot be read ({error.strerror}); name another --out") from None
         length = content.rfind(b"\n") + 1

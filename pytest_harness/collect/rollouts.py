@@ -13,25 +13,25 @@ import multiprocessing
 import os
 import signal
 import threading
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass, replace
 from functools import cached_property
+from multiprocessing import resource_tracker
 from multiprocessing.connection import wait
 from pathlib import Path
 from typing import Self
 
-from pydantic import ValidationError
-
-from pytest_harness.collect.collector import Episode, Result, Task
+from pytest_harness.collect.collector import CollectError, Episode, Result, Task
 from pytest_harness.collect.ledger import Line
 from pytest_harness.contract import grade, validity
-from pytest_harness.evidence import Evidence, Manifest, read_evidence
+from pytest_harness.evidence import Evidence, EvidenceError, read_evidence
 from pytest_harness.evidence.store import MANIFEST
 from pytest_harness.provision import Installed
 from pytest_harness.rollouts.engines import SharedEngine
 from pytest_harness.rollouts.spec import RolloutSpec
+from pytest_harness.rollouts.workplace import WorkplaceError, check_workplaces
 
 LOG = ".workers.log"
 """What the processes print: Harbor's and the libraries' own words."""
@@ -71,7 +71,10 @@ class Rollouts:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        if kind is KeyboardInterrupt:  # the second one: nothing is waited for, and a process that hangs ends too
+            for process in multiprocessing.active_children():
+                process.kill()
         for pool in self._all:
             pool.shutdown(cancel_futures=True)
 
@@ -80,18 +83,26 @@ class Rollouts:
         kind = self._kinds[episode.task.name]
         spec = replace(kind.spec, attempt=episode.attempt)
         try:
-            return self._process().submit(_run, spec, kind, self._out, self._run_id, self._requirements).result()
+            process = self._process()
+            with _deaf():
+                ran = process.submit(_run, spec, kind, self._out, self._run_id, self._requirements)
+            return ran.result()
         except BrokenProcessPool:
             self._processes.pool = None
             raise RuntimeError(f"the process of the rollout died; {self._out / LOG} has its last words") from None
 
     def on_disk(self, line: Line) -> bool:
-        """Whether the evidence that the line tells of is there, and of that very run."""
+        """Whether the evidence that the line tells of is there, and of that very run. Raises CollectError if it is there and damaged."""
+        folder = self._out / line.episode
         try:
-            manifest = Manifest.model_validate_json((self._out / line.episode / MANIFEST).read_bytes())
-        except (OSError, ValidationError):
+            (folder / MANIFEST).lstat()
+            return read_evidence(folder).manifest.attempt_id == line.mark
+        except (FileNotFoundError, NotADirectoryError):
             return False
-        return manifest.attempt_id == line.mark
+        except OSError as error:
+            raise CollectError(f"{folder} cannot be read ({error.strerror}); make it readable, or remove it to run it again") from None
+        except EvidenceError as error:
+            raise CollectError(f"{folder} is damaged; restore it, or remove it to run its episode again: {error}") from None
 
     def _process(self) -> ProcessPoolExecutor:
         pool: ProcessPoolExecutor | None = getattr(self._processes, "pool", None)
@@ -103,9 +114,32 @@ class Rollouts:
         return pool
 
 
+def check_folder(out: Path) -> None:
+    """Raises CollectError for what lies in this folder where a rollout would write."""
+    log = out / LOG
+    if (log.exists() or log.is_symlink()) and not log.is_file():  # a FIFO would make the processes wait for ever
+        raise CollectError(f"{log} is no plain file; remove it or name another --out")
+    try:
+        check_workplaces(out)
+    except WorkplaceError as error:
+        raise CollectError(f"{error}; remove it or name another --out") from None
+
+
+@contextlib.contextmanager
+def _deaf() -> Iterator[None]:
+    """What this thread starts meanwhile hears no Ctrl-C: a process must not die of it while it still imports, before it can ignore it."""
+    resource_tracker.ensure_running()  # its start would let the signal in again
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
 def _begin(log: Path) -> None:
     """In the process: keep quiet, leave Ctrl-C to the rollout that runs, and end when the command does."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
     descriptor = os.open(log, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
     for stream in (1, 2):
         os.dup2(descriptor, stream)

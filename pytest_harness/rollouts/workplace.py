@@ -19,6 +19,19 @@ RUNNING = ".running"
 _LOCK = "held"
 
 
+class WorkplaceError(Exception):
+    """A place at which no attempt can work; the message says which and why."""
+
+
+def check_workplaces(evidence_dir: Path) -> None:
+    """Raises WorkplaceError if no attempt could have a folder here."""
+    place = evidence_dir / RUNNING
+    if (place.exists() or place.is_symlink()) and not place.is_dir():
+        raise WorkplaceError(f"{place} is no folder")
+    if place.is_dir() and not os.access(place, os.W_OK | os.X_OK):
+        raise WorkplaceError(f"{place} cannot be written")
+
+
 @contextmanager
 def workplace(evidence_dir: Path, name: str) -> Iterator[Path]:
     """An empty folder for this attempt. It is held until the block ends, and whatever is in it then stays."""

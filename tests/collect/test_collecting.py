@@ -9,7 +9,7 @@ import threading
 import pytest
 from filelock import FileLock
 
-from pytest_harness.collect import LEDGER, CollectError, Interrupted, Plan, Result, Task, collect
+from pytest_harness.collect import LEDGER, CollectError, Interrupted, Ledger, Plan, Result, Task, collect
 from pytest_harness.collect.collector import LOCK
 
 TASKS = (Task("one", "1"), Task("two", "1"))
@@ -152,3 +152,55 @@ def test_the_numbers_told_with_each_episode_are_those_so_far(tmp_path):
     told = []
     collect(Plan(TASKS, attempts=2), good, tmp_path, told=lambda event: told.append((event.what, event.done, event.total)))
     assert told == [("ended", 1, 4), ("ended", 2, 4), ("ended", 3, 4), ("ended", 4, 4)]
+
+
+def test_a_line_of_an_episode_that_is_not_asked_for_stays_whatever_is_on_disk(tmp_path):
+    collect(Plan(TASKS, attempts=2), good, tmp_path)
+    before = (tmp_path / LEDGER).read_bytes()
+    told = []
+    found = collect(Plan(TASKS[:1]), good, tmp_path, on_disk=lambda line: line.episode == "one/1", told=told.append)
+    assert (found.ran, ids(found)) == (0, ["one/1"])
+    assert (tmp_path / LEDGER).read_bytes() == before
+    assert [event.text.partition(" ")[0] for event in told if "its line is kept" in event.text] == ["two/1", "one/2", "two/2"]
+    assert not any("run again" in event.text for event in told)
+
+
+def test_what_was_dropped_of_another_task_is_not_forgotten_by_retry_dropped(tmp_path):
+    collect(Plan(TASKS, tries=1), lambda _: Result(None, failed=True, reason="no room"), tmp_path)
+    found = collect(Plan(TASKS[:1], retry_dropped=True), good, tmp_path)
+    assert {line.episode: line.state for line in found.lines} == {"one/1": "graded", "two/1": "dropped"}
+    assert {line.episode for line in Ledger(tmp_path).read()} == {"one/1", "two/1"}
+
+
+def test_what_is_on_disk_and_cannot_be_read_is_refused_and_its_line_kept(tmp_path):
+    collect(Plan(TASKS), good, tmp_path)
+    before = (tmp_path / LEDGER).read_bytes()
+
+    def damaged(line):
+        raise CollectError(f"{line.episode} is damaged")
+
+    with pytest.raises(CollectError, match="one/1 is damaged"):
+        collect(Plan(TASKS), good, tmp_path, on_disk=damaged)
+    assert (tmp_path / LEDGER).read_bytes() == before
+
+
+def test_a_second_ctrl_c_waits_for_nothing(tmp_path):
+    freed = threading.Event()
+
+    def hangs(episode):
+        os.kill(os.getpid(), signal.SIGINT)
+        freed.wait(30)
+        return good(episode)
+
+    def told(event):
+        if "interrupted" in event.text:
+            os.kill(os.getpid(), signal.SIGINT)
+
+    try:
+        with pytest.raises(KeyboardInterrupt) as ended:
+            collect(Plan(TASKS), hangs, tmp_path, told=told)
+        assert not isinstance(ended.value, Interrupted)
+        assert not freed.is_set()
+    finally:
+        freed.set()
+    assert Ledger(tmp_path).read() == []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 
 import pytest
 from hypothesis import given
@@ -122,3 +123,18 @@ def test_a_ledger_that_is_a_folder_is_one_sentence(tmp_path):
 def test_no_reward_is_null(tmp_path):
     ledger = written(tmp_path, line(1, state="ungraded", reward=None))
     assert json.loads(ledger.path.read_text())["reward"] is None
+
+
+@pytest.mark.parametrize("episode", ["", "../../x", "a\0b/1", "/etc/1", "a//1", "./1", "x" * 300, "é" * 128 + "/1"])
+def test_an_episode_that_is_no_folder_of_the_collection_is_no_episode(tmp_path, episode):
+    ledger = written(tmp_path, line(1))
+    ledger.path.write_text(json.dumps(line(2).model_dump() | {"episode": episode}) + "\n")
+    with pytest.raises(LedgerError, match=f"{LEDGER}, line 1 is no episode .*no path of a folder below"):
+        ledger.read()
+
+
+def test_a_ledger_that_is_a_fifo_is_one_sentence(tmp_path):
+    os.mkfifo(tmp_path / LEDGER)
+    for use in (Ledger(tmp_path).read, Ledger(tmp_path).check):
+        with pytest.raises(LedgerError, match="it is no plain file"):
+            use()

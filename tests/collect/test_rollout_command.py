@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -13,12 +14,13 @@ from types import SimpleNamespace
 import pytest
 
 from pytest_harness import cli
-from pytest_harness.collect import LEDGER, Episode, Ledger, Line
-from pytest_harness.collect.rollouts import Kind, Rollouts, result_of
+from pytest_harness.collect import LEDGER, CollectError, Episode, Ledger, Line
+from pytest_harness.collect.command import Asked, specs_of
+from pytest_harness.collect.rollouts import Kind, Rollouts, check_folder, result_of
 from pytest_harness.evidence import find_evidence, read_evidence, write_evidence
 from pytest_harness.rollouts.engines import SharedEngine
 from pytest_harness.rollouts.spec import RolloutSpec
-from pytest_harness.scenarios import ScenarioTable
+from pytest_harness.scenarios import ScenarioError, ScenarioTable
 from pytest_harness.seams import SeamTable
 
 SEAMS = Path(__file__).resolve().parents[2] / "examples" / "own-harness" / "seams"
@@ -78,6 +80,9 @@ def test_the_same_command_again_runs_only_what_is_gone(collected):
         (("--harness=tiny-agnt",), "did you mean tiny-agent"),
         (("--harness=tiny-agent", "--task=edit_fil"), "did you mean edit_file"),
         (("--harness=tiny-agent", "--engine=gpu"), "--engine gpu is not known to this version; known: scripted, vllm"),
+        (("--harness=tiny-agent", "--engine=vllm", "--llm-url=http://127.0.0.1:9/v1"), "--llm-url names another; choose one of the two"),
+        (("--harness=tiny-agent", "--model=m"), "--model says something of the engine that --llm-url names, and none is named"),
+        (("--harness=tiny-agent", "--out", "o\udcff"), "is no UTF-8 text; name another folder"),
         (("--harness=tiny-agent", "-n", "0"), "-n 0: a number from 1 to 1000000 is needed"),
         (("--harness=tiny-agent", "--parallel", "-3"), "--parallel -3: a number from 1 to 256 is needed"),
         (("--harness=tiny-agent", "--tries", "0"), "--tries 0: a number from 1 to 100 is needed"),
@@ -139,8 +144,59 @@ def test_an_episode_is_on_disk_when_the_evidence_of_that_run_is(tmp_path, health
         assert rollouts.on_disk(line)
         assert not rollouts.on_disk(line.model_copy(update={"mark": "another"}))
         assert not rollouts.on_disk(line.model_copy(update={"episode": "elsewhere"}))
-        (folder / "manifest.json").write_text("{}")
+        (folder / "manifest.json").unlink()
         assert not rollouts.on_disk(line)
+
+
+@pytest.mark.parametrize(("name", "text"), [("manifest.json", "{}"), ("calls.ndjson", "["), ("calls.ndjson", None)])
+def test_evidence_that_is_there_and_damaged_is_neither_done_nor_missing(tmp_path, healthy, name, text):
+    evidence = healthy.pi()
+    folder = write_evidence(tmp_path, evidence.manifest, evidence.calls, {})
+    (folder / name).unlink()
+    if text is None:
+        os.mkfifo(folder / name)
+    else:
+        (folder / name).write_text(text)
+    episode = folder.relative_to(tmp_path).as_posix()
+    line = Line(episode=episode, task="t", digest="d", attempt=1, state="ungraded", reward=None, mark=evidence.manifest.attempt_id)
+    with (
+        Rollouts([], tmp_path, run_id="r", requirements="2026.12") as rollouts,
+        pytest.raises(CollectError, match="is damaged; restore it, or remove it to run its episode again") as refused,
+    ):
+        rollouts.on_disk(line)
+    assert "\n" not in str(refused.value)
+
+
+@pytest.mark.parametrize("name", [".workers.log", ".running"])
+def test_a_fifo_where_a_rollout_would_write_is_refused_before_anything_starts(tmp_path, name):
+    check_folder(tmp_path)
+    os.mkfifo(tmp_path / name)
+    with pytest.raises(CollectError, match=f"{name} is no .*; remove it or name another --out"):
+        check_folder(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "said"),
+    [
+        ("instruction.md", None, "instruction.md is missing"),
+        ("instruction.md", b"\xff", "instruction.md is not UTF-8 text"),
+        ("task.toml", b"[", "task.toml is not TOML"),
+        ("task.toml", b"agent = 3", "task.toml is no task for Harbor (agent: "),
+    ],
+)
+def test_a_task_that_cannot_be_run_is_refused_before_anything_starts(tmp_path, name, content, said):
+    bundled = ScenarioTable.load()["edit_file"]
+    task = tmp_path / "tasks" / "mine"
+    shutil.copytree(bundled.task, task)
+    scenario = 'title = "t"\ntask = "tasks/mine"\nreward = 1\n[[steps]]\ntext = "done"\n'
+    (tmp_path / "mine.toml").write_text(scenario)
+    asked = Asked(("tiny-agent",), ("mine",), seam_folders=(SEAMS,), scenario_folders=(tmp_path,))
+    assert len(specs_of(asked)) == 1
+    (task / name).unlink() if content is None else (task / name).write_bytes(content)
+    with pytest.raises((CollectError, ScenarioError)) as refused:
+        specs_of(asked)
+    assert said in str(refused.value)
+    assert "\n" not in str(refused.value)
 
 
 def test_a_graded_episode_counts(healthy):

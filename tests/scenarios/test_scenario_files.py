@@ -113,6 +113,8 @@ def test_a_scenario_can_say_how_its_engine_fails(write):
         ("status = 429", "status = 200", "fault 1: status must be a whole number from 400 to 599, not 200"),
         ("status = 429", "", "fault 1: status must be a whole number from 400 to 599, not 'absent'"),
         ("retry_after = 1", "retry_after = 3600", "fault 1: retry_after must be a whole number from 0 to 60, not 3600"),
+        ("times = 2", 'times = "absent"', "fault 1: times must be a whole number from 1 to 9, not 'absent'"),
+        ("retry_after = 1", 'retry_after = "absent"', "fault 1: retry_after must be a whole number from 0 to 60, not 'absent'"),
         ("times = 2", "times = 0", "fault 1: times must be a whole number from 1 to 9, not 0"),
         ('message = "Too many requests are running."', 'message = " "', "fault 1: message must be what the engine says, not ' '"),
         ("after = 5", "", "fault 2: after must be a whole number from 1 to 999, not 'absent'"),

@@ -17,6 +17,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import BinaryIO
 
 import httpx
 
@@ -86,8 +87,7 @@ def serve(
     port, key = _free_port(), secrets.token_urlsafe(32)
     arguments = [f"--model={model}", f"--served-model-name={name}", "--host=127.0.0.1", f"--port={port}", *flags]
     whole = [sys.executable, "-I", "-c", _LAUNCH, str(os.getpid()), *map(str, command), *arguments]
-    log.parent.mkdir(parents=True, exist_ok=True)
-    with log.open("wb") as output:
+    with _opened(log) as output:
         process = subprocess.Popen(
             whole,
             env={**os.environ, **_ENVIRONMENT, **environment, "VLLM_API_KEY": key},
@@ -101,6 +101,16 @@ def serve(
         yield Serving(f"http://127.0.0.1:{port}/v1", key, name, log, process.pid)
     finally:
         _stop(process)
+
+
+def _opened(log: Path) -> BinaryIO:
+    try:
+        log.parent.mkdir(parents=True, exist_ok=True)
+        if log.exists() and not log.is_file():  # a FIFO would make the writer wait for ever
+            raise EngineError(f"its log {log} is no plain file; remove it")
+        return log.open("wb")
+    except OSError as error:
+        raise EngineError(f"its log {log} cannot be written ({error.strerror}); remove what is in its place") from None
 
 
 def _wait_until_ready(process: subprocess.Popen[bytes], health: str, log: Path, waiting: Callable[[float], None]) -> None:
