@@ -53,9 +53,12 @@ def inspect(table: SeamTable, cache: Path | None = None, here: Path = HERE) -> l
     """Look at the prerequisites, at each harness of the table, at the cache, and at rollouts below ``here``. It installs nothing."""
     place = Cache(cache)
     lines = [_python(), _uv(), _bubblewrap(), _namespaces(), *_folder(place)]
-    lines += [_harness(table[name], place) for name in table.names]
-    told = " ".join(line.detail for line in lines)
-    lines += _cache(place, table, told)
+    try:
+        harnesses = [_harness(table[name], place) for name in table.names]
+        told = " ".join(line.detail for line in [*lines, *harnesses])
+        lines += [*harnesses, *_cache(place, table, told)]
+    except ProvisionError as error:
+        lines += [] if any(line.subject == "cache" for line in lines) else [Line("prerequisite", "cache", "missing", str(error))]
     lines += _rollouts(here)
     return lines
 
@@ -68,6 +71,9 @@ def clear(cache: Path | None = None, names: Collection[str] | None = None, here:
     What is being installed is waited for. Raises ProvisionError for a name of which the cache holds nothing.
     """
     place = Cache(cache)
+    faults = _folder(place, writable=False)
+    if faults:
+        raise ProvisionError(f"{faults[0].detail}; {faults[0].remedy}")
     entries = list(place.entries())
     held = {entry.harness for entry in entries if entry.harness}
     unknown = sorted(set(names or ()) - held)
@@ -84,7 +90,10 @@ def clear(cache: Path | None = None, names: Collection[str] | None = None, here:
     for entry in doomed:
         place.discard(entry)
     for folder in left:
-        shutil.rmtree(folder)
+        try:
+            shutil.rmtree(folder)
+        except OSError as error:
+            raise ProvisionError(f"{folder} cannot be removed ({error.strerror}); remove it yourself") from None
     return freed
 
 
@@ -92,6 +101,9 @@ def size_of(folders: Iterable[Path]) -> int:
     """Bytes of the files below the folders; a file that has several names is counted once."""
     sizes: dict[tuple[int, int], int] = {}
     for folder in folders:
+        if folder.is_file():
+            status = folder.lstat()
+            sizes[status.st_dev, status.st_ino] = status.st_size
         for place, _, names in os.walk(folder):
             for name in names:
                 status = Path(place, name).lstat()
@@ -130,13 +142,17 @@ def _namespaces() -> Line:
     return Line("prerequisite", "local sandbox", "missing", refusal, "see the sentence, or choose another --sandbox")
 
 
-def _folder(cache: Cache) -> list[Line]:
+def _folder(cache: Cache, *, writable: bool = True) -> list[Line]:
     """What speaks against the cache's folder, which need not be there yet."""
-    there = next(folder for folder in (cache.root, *cache.root.parents) if folder.exists() or folder.is_symlink())
-    if there.is_dir() and os.access(there, os.W_OK | os.X_OK):
+    remedy = f"put a folder of yours in its place, or name another in {VARIABLE}"
+    try:
+        there = next(folder for folder in (cache.root, *cache.root.parents) if folder.exists() or folder.is_symlink())
+    except (OSError, ValueError) as error:  # a name that is too long, or holds a NUL
+        reason = getattr(error, "strerror", None) or error
+        return [Line("prerequisite", "cache", "missing", f"{cache.root} cannot be a folder ({reason})", remedy)]
+    if there.is_dir() and (not writable or os.access(there, os.W_OK | os.X_OK)):
         return []
     fault = "cannot be written" if there.is_dir() else "is no folder"
-    remedy = f"put a folder of yours in its place, or name another in {VARIABLE}"
     return [Line("prerequisite", "cache", "missing", f"{there} {fault}, so nothing can be installed in {cache.root}", remedy)]
 
 

@@ -24,7 +24,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import platformdirs
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict
+
+from pytest_harness.textfile import TextFileError, read_text
 
 VARIABLE = "HARNESS_CONFORMANCE_CACHE"
 
@@ -92,12 +94,18 @@ class Entry:
 
     def facts(self) -> Facts | None:
         """The manifest, or None if the entry is not whole or something that it needs is gone."""
+        facts = self.own_facts()
+        # What is used uses nothing itself: manifests that name themselves, or each other, are no installer's.
+        used = [Entry(self.root, name).own_facts() for name in facts.uses] if facts else []
+        return facts if all(each is not None and not each.uses for each in used) else None
+
+    def own_facts(self) -> Facts | None:
+        """The same, whatever is with the entries that it uses."""
         try:
-            facts = Facts.model_validate_json(self.manifest.read_bytes())
-        except (OSError, ValidationError):
+            facts = Facts.model_validate_json(read_text(self.manifest))
+            whole = self.tree.is_dir() and all(Path(path).exists() for path in facts.mounts)
+        except (OSError, ValueError, TextFileError):
             return None
-        whole = self.tree.is_dir() and all(Path(path).exists() for path in facts.mounts)
-        whole = whole and all(Entry(self.root, name).facts() for name in facts.uses)
         return facts if whole else None
 
 
@@ -145,9 +153,12 @@ class Cache:
         return Entry(self.root, f"{place}/{version}-{sysconfig.get_platform()}-{digest}")
 
     def entries(self) -> Iterator[Entry]:
-        """Every entry there is, whole or not, in the order of their names."""
-        for pattern in ("harness/*/*", "node/*", "engine/*/*"):
-            for folder in sorted(self.root.glob(pattern)):
+        """Every entry there is, whole or not, in the order of their names. Raises ProvisionError where one cannot look."""
+        for kind, depth in (("harness", 2), ("node", 1), ("engine", 2)):
+            folders = [self.root / kind]
+            for _ in range(depth):
+                folders = [below for folder in folders for below in _below(folder)]
+            for folder in folders:
                 yield Entry(self.root, folder.relative_to(self.root).as_posix())
 
     def obtain(self, entry: Entry, title: str, make: Callable[[Making], Made], progress: Progress) -> Facts:
@@ -188,9 +199,22 @@ class Cache:
         return facts
 
     def discard(self, entry: Entry) -> None:
-        """Remove an entry; what is being installed there is waited for."""
-        with _locked(entry, lambda: None):
-            _remove(entry)
+        """Remove an entry; what is being installed there is waited for. Raises ProvisionError."""
+        try:
+            with _locked(entry, lambda: None):
+                _remove(entry)
+        except OSError as error:
+            raise ProvisionError(f"{entry.folder} cannot be removed ({error.strerror}); make the cache {self.root} writable") from None
+
+
+def _below(folder: Path) -> list[Path]:
+    """What lies in a folder; nothing in what is none. Raises ProvisionError."""
+    try:
+        return sorted(folder.iterdir())
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+    except OSError as error:
+        raise ProvisionError(f"{folder} cannot be read ({error.strerror}); make it readable, or name another cache in {VARIABLE}") from None
 
 
 @contextmanager
@@ -201,6 +225,8 @@ def _locked(entry: Entry, waiting: Callable[[], None]) -> Iterator[int]:
     outlives a killed parent is waited for and never writes into what the next one makes. The filelock package can't hand that down.
     """
     entry.lock.parent.mkdir(parents=True, exist_ok=True)
+    if entry.lock.exists() and not entry.lock.is_file():  # a FIFO would make the opener wait for ever
+        raise ProvisionError(f"the lock {entry.lock} is no plain file; remove it")
     with entry.lock.open("a") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -211,6 +237,9 @@ def _locked(entry: Entry, waiting: Callable[[], None]) -> Iterator[int]:
 
 
 def _remove(entry: Entry) -> None:
+    if not entry.folder.is_dir() or entry.folder.is_symlink():
+        entry.folder.unlink(missing_ok=True)
+        return
     entry.manifest.unlink(missing_ok=True)  # first: what is half removed must not look whole
     if entry.folder.exists():
         shutil.rmtree(entry.folder)

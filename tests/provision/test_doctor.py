@@ -1,10 +1,15 @@
 """The doctor: what is here, what is missing, how large it is, and clearing it."""
 
+import errno
+import os
+import shutil
+from pathlib import Path
+
 import pytest
 
 from pytest_harness import doctor
 from pytest_harness.provision import Cache, ProvisionError
-from pytest_harness.provision.cache import Entry, Made, Making
+from pytest_harness.provision.cache import Entry, Facts, Made, Making
 from pytest_harness.provision.node import node_entry, npm_entry
 from pytest_harness.provision.python import pypi_entry
 from pytest_harness.rollouts.workplace import broken_off, workplace
@@ -159,3 +164,69 @@ def test_an_attempt_that_is_run_again_finds_nothing_of_the_last_time(tmp_path):
         (work / "journal.ndjson").touch()
     with workplace(tmp_path, "it") as work:
         assert [path.name for path in work.iterdir()] == ["held"]
+
+
+def test_a_cache_whose_name_is_too_long_is_a_prerequisite_that_is_missing(tmp_path):
+    line = lines(Cache(tmp_path / ("x" * 300)))["cache"]
+    assert (line.state, line.fatal) == ("missing", True)
+    assert "cannot be a folder (File name too long)" in line.detail
+
+
+@pytest.mark.parametrize("others", [1, 2])
+def test_manifests_that_use_themselves_or_each_other_are_not_whole(tmp_path, others):
+    cache = Cache(tmp_path)
+    one, two = Entry(cache.root, "node/one"), Entry(cache.root, "node/two")
+    for entry, used in ((one, one if others == 1 else two), (two, one)):
+        entry.tree.mkdir(parents=True)
+        facts = Facts(version="1", digest="d", mounts=(), uses=(used.name,), seconds=1)
+        entry.manifest.write_text(facts.model_dump_json())
+    assert lines(cache)["node/one"].state == "incomplete"
+
+
+@pytest.mark.parametrize("make", [Path.touch, os.mkfifo, lambda path: path.symlink_to("nowhere")])
+def test_an_entry_that_is_no_folder_is_told_and_cleared(tmp_path, make):
+    stray = tmp_path / "harness" / "pi" / "file"
+    stray.parent.mkdir(parents=True)
+    make(stray)
+    assert lines(Cache(tmp_path))["harness/pi/file"].state == "incomplete"
+    assert doctor.clear(tmp_path) == 0
+    assert list(stray.parent.iterdir()) == []
+
+
+def test_a_manifest_that_is_a_fifo_is_not_waited_for(cache):
+    entry = npm_entry(cache, "pi", PI.install)
+    entry.manifest.unlink()
+    os.mkfifo(entry.manifest)
+    assert lines(cache)["pi 1.6.0"].state == "incomplete"
+
+
+def test_a_lock_that_is_a_fifo_is_one_sentence(cache):
+    entry = npm_entry(cache, "pi", PI.install)
+    entry.lock.unlink()
+    os.mkfifo(entry.lock)
+    with pytest.raises(ProvisionError, match=r"the lock .* is no plain file; remove it"):
+        doctor.clear(cache.root, ["pi"])
+
+
+def test_clearing_a_cache_that_is_a_file_is_one_sentence(tmp_path):
+    (tmp_path / "taken").touch()
+    with pytest.raises(ProvisionError, match=r"taken is no folder.*; put a folder of yours"):
+        doctor.clear(tmp_path / "taken")
+
+
+def _refuses(*_, **__):
+    raise PermissionError(errno.EACCES, "Permission denied")
+
+
+def test_what_cannot_be_removed_is_one_sentence(cache, monkeypatch):
+    monkeypatch.setattr(shutil, "rmtree", _refuses)
+    with pytest.raises(ProvisionError, match=r"cannot be removed \(Permission denied\); make the cache .* writable"):
+        doctor.clear(cache.root)
+
+
+def test_a_cache_that_cannot_be_looked_into_is_a_prerequisite_that_is_missing(cache, monkeypatch):
+    monkeypatch.setattr(Path, "iterdir", _refuses)
+    line = lines(cache)["cache"]
+    assert (line.state, line.fatal) == ("missing", True)
+    assert "harness cannot be read (Permission denied); make it readable" in line.detail
+    assert "total" not in lines(cache)
