@@ -121,7 +121,7 @@ def rollout(
     llm_key_env: Annotated[str | None, typer.Option(metavar="NAME", help="With --llm-url: the variable that holds its key.")] = None,
     train: Annotated[bool, typer.Option("--train", help="Refuse an engine whose replies may not be trained on.")] = False,
     attempts: Annotated[int, typer.Option("-n", "--attempts", metavar="N", help="Episodes of each scenario.")] = 1,
-    out: Annotated[Path, typer.Option(metavar="DIR", help="Where the collection is, or will be.")] = ROLLOUT_DIR,
+    out: Annotated[Path, typer.Option(parser=_folder, metavar="DIR", help="Where the collection is, or will be.")] = ROLLOUT_DIR,
     parallel: Annotated[int, typer.Option(metavar="P", help="Episodes at the same time.")] = 1,
     tries: Annotated[int, typer.Option(metavar="K", help="Tries of an episode that fails in its surroundings.")] = 3,
     retry_dropped: Annotated[bool, typer.Option("--retry-dropped", help="Run again what was dropped after all its tries.")] = False,

@@ -276,10 +276,10 @@ class _Run:
                     return
                 ended, running = wait(running, return_when=FIRST_COMPLETED)
                 for future in ended:
-                    try:
-                        self._record(future.result())
-                    except KeyboardInterrupt:
+                    if isinstance(future.exception(), KeyboardInterrupt):
                         self._stop.set()
+                    else:
+                        self._record(future.result())
 
     @contextmanager
     def _workers(self) -> Iterator[ThreadPoolExecutor]:

@@ -82,6 +82,7 @@ def test_the_same_command_again_runs_only_what_is_gone(collected):
         (("--harness=tiny-agent", "--engine=gpu"), "--engine gpu is not known to this version; known: scripted, vllm"),
         (("--harness=tiny-agent", "--engine=vllm", "--llm-url=http://127.0.0.1:9/v1"), "--llm-url names another; choose one of the two"),
         (("--harness=tiny-agent", "--model=m"), "--model says something of the engine that --llm-url names, and none is named"),
+        (("--harness=tiny-agent", "--out", ""), "an empty path names no folder"),
         (("--harness=tiny-agent", "--out", "o\udcff"), "is no UTF-8 text; name another folder"),
         (("--harness=tiny-agent", "-n", "0"), "-n 0: a number from 1 to 1000000 is needed"),
         (("--harness=tiny-agent", "--parallel", "-3"), "--parallel -3: a number from 1 to 256 is needed"),
