@@ -3,6 +3,7 @@ both on request."""
 
 from __future__ import annotations
 
+import contextlib
 import importlib.metadata
 import importlib.util
 import os
@@ -101,13 +102,11 @@ def size_of(folders: Iterable[Path]) -> int:
     """Bytes of the files below the folders; a file that has several names is counted once."""
     sizes: dict[tuple[int, int], int] = {}
     for folder in folders:
-        if folder.is_file():
-            status = folder.lstat()
-            sizes[status.st_dev, status.st_ino] = status.st_size
         for place, _, names in os.walk(folder):
             for name in names:
-                status = Path(place, name).lstat()
-                sizes[status.st_dev, status.st_ino] = status.st_size
+                with contextlib.suppress(OSError):  # of what cannot be looked at, or is just going, no size is known
+                    status = Path(place, name).lstat()
+                    sizes[status.st_dev, status.st_ino] = status.st_size
     return sum(sizes.values())
 
 

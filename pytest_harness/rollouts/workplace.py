@@ -36,6 +36,8 @@ def check_workplaces(evidence_dir: Path) -> None:
 def workplace(evidence_dir: Path, name: str) -> Iterator[Path]:
     """An empty folder for this attempt. It is held until the block ends, and whatever is in it then stays."""
     work = (evidence_dir / RUNNING / name).absolute()
+    if work.is_symlink() or not work.is_dir():
+        work.unlink(missing_ok=True)
     shutil.rmtree(work, ignore_errors=True)
     work.mkdir(parents=True)
     lock = os.open(work / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)

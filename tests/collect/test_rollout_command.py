@@ -6,8 +6,10 @@ import dataclasses
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -134,6 +136,47 @@ def test_a_process_that_dies_is_one_failed_try_and_the_next_one_has_a_new_proces
         for _ in range(2):
             with pytest.raises(RuntimeError, match="the process of the rollout died"):
                 rollouts(Episode(deadly.task, 1))
+
+
+class Hanging:
+    """Tells a FIFO that it is there, and holds the process that is given it for ever."""
+
+    version = digest = "hanging"
+
+    def __init__(self, fifo):
+        self.fifo = str(fifo)
+
+    def __reduce__(self):
+        return exec, (f"import signal; open({self.fifo!r}, 'w').close(); signal.pause()",)
+
+
+def test_a_process_that_hangs_ends_with_the_second_ctrl_c(tmp_path):
+    os.mkfifo(tmp_path / "began")
+    hanging = kind(Hanging(tmp_path / "began"))
+    with ThreadPoolExecutor(1) as thread:
+        rollouts = Rollouts([hanging], tmp_path, run_id="r", requirements="2026.12").__enter__()
+        episode = thread.submit(rollouts, Episode(hanging.task, 1))
+        (tmp_path / "began").read_bytes()
+        rollouts.__exit__(KeyboardInterrupt, KeyboardInterrupt(), None)
+        with pytest.raises(RuntimeError, match="the process of the rollout died"):
+            episode.result()
+
+
+class Pressed:
+    """Presses Ctrl-C in the process that is given it, before that has a rollout to leave it to."""
+
+    version = digest = "pressed"
+
+    def __reduce__(self):
+        return exec, ("import os, signal; os.kill(os.getpid(), signal.SIGINT)",)
+
+
+def test_a_process_that_has_no_rollout_yet_hears_no_ctrl_c(tmp_path):
+    pressed = kind(Pressed())
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, ())
+    with Rollouts([pressed], tmp_path, run_id="r", requirements="2026.12") as rollouts, pytest.raises(AttributeError, match="NoneType"):
+        rollouts(Episode(pressed.task, 1))  # it came as far as the rollout, which has no harness
+    assert signal.pthread_sigmask(signal.SIG_BLOCK, ()) == before
 
 
 def test_an_episode_is_on_disk_when_the_evidence_of_that_run_is(tmp_path, healthy):
