@@ -9,6 +9,8 @@ at temperature 2. Where that cannot be measured, that is said.
 from __future__ import annotations
 
 import json
+import threading
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -22,7 +24,10 @@ LogprobMode = Literal["processed", "raw", "unknown"]
 
 LEVELS: tuple[Level, ...] = ("text", "logprobs", "tokens")
 PROMPT = "Say hi."
-_SECONDS = 120
+_SECONDS = 60.0
+"""How long one request may take, from its first byte to the last of its reply."""
+_BYTES = 16 << 20
+"""How long one reply may be: those asked for have a few kilobytes, a long list of models a few megabytes."""
 _ALTERNATIVES = 5
 _SMALLEST_GAP = 1e-3
 _SENTINEL = -1000.0
@@ -130,7 +135,7 @@ def probe(url: str, *, model: str | None = None, api_key: str | None = None) -> 
     Raises ProbeError, or UpstreamError for a URL or key that cannot be one.
     """
     upstream = Upstream(url=url, model=model or "", api_key=api_key)
-    headers = {} if api_key is None else {"authorization": f"Bearer {api_key}"}
+    headers = {"accept-encoding": "identity"} | ({} if api_key is None else {"authorization": f"Bearer {api_key}"})
     with httpx.Client(headers=headers, timeout=_SECONDS, trust_env=False) as client:
         served = _served(client, upstream, model)
         request = {
@@ -157,7 +162,7 @@ def probe(url: str, *, model: str | None = None, api_key: str | None = None) -> 
 def _served(client: httpx.Client, upstream: Upstream, model: str | None) -> str:
     """The model to ask for: the one that was named, or the only one there is."""
     try:
-        reply = client.get(upstream.endpoint("/models"))
+        reply = _reply(client, upstream, "GET", upstream.endpoint("/models"))
     except (httpx.HTTPError, httpx.InvalidURL) as error:
         raise ProbeError(f"the engine at {upstream.url} cannot be reached ({_reason(error)}); start it, or correct --llm-url") from None
     if reply.status_code in (401, 403):
@@ -186,7 +191,7 @@ def _served(client: httpx.Client, upstream: Upstream, model: str | None) -> str:
 
 def _ask(client: httpx.Client, upstream: Upstream, request: Mapping[str, Any]) -> str:
     try:
-        reply = client.post(upstream.endpoint("/chat/completions"), json=request)
+        reply = _reply(client, upstream, "POST", upstream.endpoint("/chat/completions"), request)
     except httpx.HTTPError as error:
         raise ProbeError(f"the engine at {upstream.url} gives no reply to a tiny request ({_reason(error)}); see its log") from None
     if reply.status_code in (401, 403):
@@ -194,6 +199,52 @@ def _ask(client: httpx.Client, upstream: Upstream, request: Mapping[str, Any]) -
     if reply.status_code != 200:
         raise _RefusedError(upstream.url, f"status {reply.status_code}: {reply.text[:_SHOWN]}".replace("\n", " "), request)
     return reply.text
+
+
+@dataclass(frozen=True, slots=True)
+class _Reply:
+    status_code: int
+    text: str
+
+
+def _reply(client: httpx.Client, upstream: Upstream, method: str, url: str, body: Mapping[str, Any] | None = None) -> _Reply:
+    """The whole reply. Raises ProbeError for one that is too long or takes too long, and what httpx raises.
+
+    The limits of httpx are for each read, so an engine that dribbles meets none of them: it is waited for here, and then hung up on.
+    """
+    outcome: list[_Reply | Exception] = []
+    until = time.monotonic() + _SECONDS
+    too_long = ProbeError(f"the engine at {upstream.url} replies to {url} with more than {_BYTES} bytes; correct --llm-url")
+    too_slow = ProbeError(
+        f"the engine at {upstream.url} gave no whole reply to {url} within {_SECONDS:g} s; see its log, or correct --llm-url"
+    )
+
+    def read() -> _Reply | Exception:
+        with client.stream(method, url, json=body) as response:
+            data = bytearray()
+            for part in response.iter_bytes():
+                data += part
+                if len(data) > _BYTES:
+                    return too_long
+                if time.monotonic() > until:
+                    return too_slow
+            return _Reply(response.status_code, data.decode("utf-8", "replace"))
+
+    def ask() -> None:
+        try:
+            outcome.append(read())
+        except Exception as error:  # noqa: BLE001 - raised again where it is waited for
+            outcome.append(error)
+
+    asking = threading.Thread(target=ask, name="probe", daemon=True)  # left alone, it must not keep this process from its end
+    asking.start()
+    asking.join(_SECONDS)
+    answer = outcome[0] if outcome else too_slow
+    if isinstance(answer, httpx.ReadTimeout):
+        answer = too_slow
+    if isinstance(answer, Exception):
+        raise answer
+    return answer
 
 
 def _object(text: str, url: str) -> dict[str, Any]:
@@ -262,8 +313,8 @@ def _likeliest(document: Mapping[str, Any]) -> dict[str, float]:
 def _version(client: httpx.Client, upstream: Upstream) -> str | None:
     """What vLLM tells under ``/version``, beside ``/v1``."""
     try:
-        reply = client.get(upstream.endpoint("/x").removesuffix("/x").removesuffix("/v1") + "/version")
-    except httpx.HTTPError:
+        reply = _reply(client, upstream, "GET", upstream.endpoint("/x").removesuffix("/x").removesuffix("/v1") + "/version")
+    except (httpx.HTTPError, ProbeError):
         return None
     document = _parsed(reply.text) if reply.status_code == 200 else None
     version = document.get("version") if isinstance(document, dict) else None

@@ -30,6 +30,13 @@ class UpstreamError(Exception):
     """An engine that cannot be addressed as asked; the message says why and what to do."""
 
 
+def without_credentials(url: str) -> str:
+    """A URL for people to read, which need not be a valid one: what stands before an ``@`` may be a password, and is left out."""
+    before, at, rest = url.rpartition("@")
+    scheme, mark, _ = before.partition("://")
+    return f"{scheme}{mark}***@{rest}" if at and mark else f"***@{rest}" if at else url
+
+
 @dataclass(frozen=True, kw_only=True)
 class Upstream:
     """An engine: its base URL (``/v1`` is added to one without a path), the name of the model it serves, and its key.
@@ -45,9 +52,16 @@ class Upstream:
 
     def __post_init__(self) -> None:
         """Raises UpstreamError for a URL that is not plain HTTP or that carries credentials, and for a key that fits in no header."""
-        parts = urlsplit(self.url)
-        if parts.scheme not in ("http", "https") or not parts.hostname:
-            raise UpstreamError(f"the engine's URL {self.url!r} is not an HTTP URL; write it like http://127.0.0.1:8000/v1")
+        try:
+            parts = urlsplit(self.url)
+            usable = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+        except ValueError as error:  # a bracket without its other, a port that is no number
+            reason = "" if "@" in self.url else f" ({error})"  # it quotes what it cannot read
+            shown = without_credentials(self.url)
+            raise UpstreamError(f"the engine's URL {shown!r} is not a URL{reason}; write it like http://127.0.0.1:8000/v1") from None
+        if not usable:
+            shown = without_credentials(self.url)
+            raise UpstreamError(f"the engine's URL {shown!r} is not an HTTP URL; write it like http://127.0.0.1:8000/v1")
         if parts.username is not None or parts.password is not None:
             raise UpstreamError("the engine's URL carries credentials; give them as api_key")
         if parts.query or parts.fragment:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
@@ -12,6 +12,7 @@ from typing import Any, Self
 from pytest_harness.runtimes.adapter import Episode, Limits, Message, ModelStep, Result, RuntimeAdapter, Tool
 from pytest_harness.runtimes.pairing import answers, paired
 from pytest_harness.runtimes.script import TOOLS, Asked, Made, ScriptedEnvironment, ScriptedModel
+from pytest_harness.wire.guarding import AdapterError, running
 from pytest_harness.wire.outcome import Broken, expect, same
 
 GRADED = 0.5
@@ -29,8 +30,7 @@ class Subject:
     def __enter__(self) -> Self:
         with contextlib.ExitStack() as opened:
             folder = opened.enter_context(tempfile.TemporaryDirectory(prefix="harness-runtime-"))
-            opened.callback(self.adapter.stop)
-            self.adapter.start(Path(folder))
+            opened.enter_context(running(self.adapter, lambda: self.adapter.start(Path(folder)), self.adapter.stop))
             self._open = opened.pop_all()
         return self
 
@@ -120,13 +120,24 @@ class Case:
     ) -> Played:
         """Run one episode of this script."""
         model, environment = ScriptedModel(steps), ScriptedEnvironment(results, reward=reward, tools=tools)
-        played = Played(model, environment, self.adapter.runtime().run(model, environment, limits))
+        played = Played(model, environment, _checked(self.adapter.runtime().run(model, environment, limits)))
         self.log.played.append(played)
         return played
 
     def reward_is(self, played: Played, reward: float | None) -> None:
         """Raise Broken unless the kept reward is this one."""
         same(played.episode.reward, reward, "the reward of the episode")
+
+
+def _checked(episode: object) -> Episode:
+    """What a runtime's ``run`` returned. Raises AdapterError unless it is an episode of which the suite can speak."""
+    if not isinstance(episode, Episode):
+        raise AdapterError(f"run() returned {type(episode).__name__}, an Episode is expected")
+    if not (isinstance(episode.messages, list | tuple) and all(isinstance(each, Message) for each in episode.messages)):
+        raise AdapterError("run() returned an Episode whose messages are no tuple of Message")
+    if not (isinstance(episode.error, str) and isinstance(episode.metrics, Mapping)):
+        raise AdapterError("run() returned an Episode whose error is no text, or whose metrics are no mapping")
+    return episode
 
 
 def _document(played: Played) -> dict[str, Any]:

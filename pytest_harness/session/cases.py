@@ -6,12 +6,11 @@ adapter, and is told apart.
 
 from __future__ import annotations
 
-import signal
-import threading
 import traceback
 from abc import ABC, abstractmethod
-from collections.abc import Generator, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Callable, Generator, Mapping
+from contextlib import AbstractContextManager
+from dataclasses import asdict
 from typing import Any, ClassVar, Protocol, Self
 
 import pytest
@@ -27,11 +26,9 @@ from pytest_harness.session import case_fixtures
 from pytest_harness.session.case_marks import REQUIREMENT
 from pytest_harness.session.outcome import CATEGORIES, DRAFT_NOT_MET, SHOULD_NOT_MET
 from pytest_harness.session.rendering import write_section
-from pytest_harness.wire.loading import AdapterError
+from pytest_harness.wire import guarding
+from pytest_harness.wire.guarding import AdapterError
 from pytest_harness.wire.outcome import Broken, NotExercised
-
-LIMIT_SEC = 90
-"""How long one test may take; every wait inside is shorter, so only a subject that dribbles meets it."""
 
 
 class Started(Protocol):
@@ -69,6 +66,8 @@ class CaseSession(ABC):
             raise pytest.UsageError(str(error)) from None
         self.results: list[CaseResult] = []
         self.report: CaseReport | None = None
+        self.faults: list[str] = []
+        """What the adapter did wrong beside the tests, a sentence each."""
         config.addinivalue_line("markers", f"{REQUIREMENT}(id): the requirement of a {self.noun} that the test is of")
         config.pluginmanager.register(case_fixtures, "harness-conformance-case-fixtures")
         if config.args_source is not pytest.Config.ArgsSource.ARGS:
@@ -113,7 +112,23 @@ class CaseSession(ABC):
         try:
             return (yield)
         finally:
-            subject.__exit__()
+            self._stop(subject)
+
+    def _stop(self, subject: Started) -> None:
+        """Stop it; what goes wrong then must not cost the report."""
+        try:
+            with guarding.guarded(f"stop of the {self.noun}"):
+                subject.__exit__()
+        except AdapterError as error:
+            self.faults.append(str(error))
+
+    def told_versions(self, told: Callable[[], Mapping[str, str]]) -> dict[str, str]:
+        """What the adapter says of its versions; where it cannot, that is a fault of its own beside the report."""
+        try:
+            return guarding.versions_of(told)
+        except AdapterError as error:
+            self.faults.append(str(error))
+            return {self.spec: "of unknown version"}
 
     # -- outcomes ---------------------------------------------------------------------------------------------------------
 
@@ -126,7 +141,7 @@ class CaseSession(ABC):
         case = pyfuncitem.funcargs.get("case")
         result = CaseResult(requirement.id, pyfuncitem.name)
         try:
-            with self._limited():
+            with guarding.limited(self._overdue):
                 yield
         except NotExercised as answer:
             result.result, result.reason = "not_exercised", str(answer)
@@ -136,11 +151,19 @@ class CaseSession(ABC):
             result.exchanges = case.log.documents() if hasattr(case, "log") else []
             if (excuse := self.excuse(result)) is not None:
                 result.result, result.reason = "deviation", excuse
-        except Exception as error:  # noqa: BLE001 - a fault of the suite is told, and never taken for the subject's
+        except AdapterError as error:
+            result.result, result.reason = "error", str(error)
+        except (KeyboardInterrupt, GeneratorExit):
+            raise
+        except BaseException as error:  # noqa: BLE001 - a fault of the suite or adapter, its sys.exit too, is never the subject's
             result.result, result.reason = "error", "".join(traceback.format_exception(error)).rstrip()
+        result = CaseResult(**guarding.escaped(asdict(result)))  # what is foreign in it must fit into a report
         pyfuncitem.user_properties.append(result.to_property())
         self._raise_outcome(result, requirement)
         return True
+
+    def _overdue(self) -> Broken:
+        return Broken(f"an end within {guarding.LIMIT_SEC:g} s", f"the test was still waiting for the {self.kind}")
 
     def _requirement(self, item: pytest.Item) -> Requirement | None:
         marker = item.get_closest_marker(REQUIREMENT)
@@ -170,14 +193,25 @@ class CaseSession(ABC):
     # -- reporting --------------------------------------------------------------------------------------------------------
 
     @pytest.hookimpl(tryfirst=True)
-    def pytest_sessionfinish(self) -> None:
-        """Write the report."""
+    def pytest_sessionfinish(self, session: pytest.Session) -> None:
+        """Write the report; a fault of the adapter beside the tests turns the run red too."""
         if self.results:
             self.report = self.report_of(self.results)
             self.report_path = write_report(self.report, self.config.getoption("harness_report_dir") or REPORT_DIR)
+        if self.is_worker:
+            self.config.workeroutput["harness_faults"] = self.faults  # type: ignore[attr-defined]  # xdist's
+        elif self.faults and session.exitstatus == pytest.ExitCode.OK:
+            session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_testnodedown(self, node: Any) -> None:
+        """Hear of the faults that a worker of xdist met."""
+        self.faults += [fault for fault in getattr(node, "workeroutput", {}).get("harness_faults", []) if fault not in self.faults]
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
         """The matrix, the findings in a line each, and where the report lies."""
+        for fault in self.faults:
+            terminalreporter.write_line(f"ERROR: {fault}", red=True)
         if self.report is None:
             return
         report = self.report
@@ -200,21 +234,3 @@ class CaseSession(ABC):
         lines += [f"  expected  {result.expected}", f"  seen      {result.seen}"]
         lines += [f"  case      {result.reason}"] if result.reason else []
         return "\n".join([*lines, *self.shown(result.exchanges), f"  why: {requirement.why}"])
-
-    @contextmanager
-    def _limited(self) -> Iterator[None]:
-        """Ends what takes longer than a test may, whatever it is waiting for; only the main thread can be interrupted."""
-        if threading.current_thread() is not threading.main_thread():
-            yield
-            return
-
-        def overdue(*_: Any) -> None:
-            raise Broken(f"an end within {LIMIT_SEC} s", f"the test was still waiting for the {self.kind}")
-
-        before = signal.signal(signal.SIGALRM, overdue)
-        signal.alarm(LIMIT_SEC)
-        try:
-            yield
-        finally:
-            signal.alarm(0)
-            signal.signal(signal.SIGALRM, before)

@@ -10,6 +10,7 @@ import pytest
 
 from pytest_harness.capture import UpstreamError
 from pytest_harness.capture.probe import Probe, ProbeError, probe
+from pytest_harness.capture.upstream import without_credentials
 from pytest_harness.endpoint.asking import Endpoint
 from pytest_harness.endpoint.deviations import in_range, read_deviations
 from pytest_harness.endpoint.report import EngineReport
@@ -35,7 +36,7 @@ class EngineSession(CaseSession):
         try:
             self.probe: Probe = probe(self.spec, model=model, api_key=key)
         except (ProbeError, UpstreamError) as error:
-            raise AdapterError(f"--llm-url {self.spec}: {error}") from None
+            raise AdapterError(f"--llm-url {without_credentials(self.spec)}: {error}") from None
         self.endpoint = Endpoint(self.spec, self.probe.model, key)
         self.deviations = in_range(read_deviations(resource("conformance", "engine", "deviations.toml")), self.probe.version)
 

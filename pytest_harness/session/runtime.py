@@ -30,7 +30,7 @@ class RuntimeSession(CaseSession):
 
     def report_of(self, results: list[CaseResult]) -> CaseReport:
         """``runtime.json``."""
-        return RuntimeReport.of(self.catalogue, results, self.adapter.versions(), runtime=self.spec)
+        return RuntimeReport.of(self.catalogue, results, self.told_versions(self.adapter.versions), runtime=self.spec)
 
     def shown(self, exchanges: list[dict[str, Any]]) -> list[str]:
         """The last episode, a message a line."""

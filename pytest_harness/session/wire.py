@@ -30,8 +30,8 @@ class WireSession(CaseSession):
 
     def report_of(self, results: list[CaseResult]) -> CaseReport:
         """``wire.json``."""
-        adapter = self.adapter
-        return ProxyReport.of(self.catalogue, results, adapter.versions(), proxy=self.spec, dialects=tuple(sorted(adapter.dialects)))
+        adapter, versions = self.adapter, self.told_versions(self.adapter.versions)
+        return ProxyReport.of(self.catalogue, results, versions, proxy=self.spec, dialects=tuple(sorted(adapter.dialects)))
 
     def shown(self, exchanges: list[dict[str, Any]]) -> list[str]:
         """The last request and its reply."""

@@ -10,6 +10,7 @@ from typing import Any, Self
 
 from pytest_harness.wire.adapter import CapturedCall, ProxyAdapter, ProxySession
 from pytest_harness.wire.exchanges import ExchangeLog
+from pytest_harness.wire.guarding import running
 from pytest_harness.wire.outcome import NotExercised, eventually, expect, same
 from pytest_harness.wire.raw import Http, Reply, Wire
 from pytest_harness.wire.talks import Talk, talk
@@ -36,8 +37,7 @@ class Subject:
         with contextlib.ExitStack() as opened:
             folder = opened.enter_context(tempfile.TemporaryDirectory(prefix="harness-wire-"))
             self.upstream = opened.enter_context(Upstream())
-            opened.callback(self.adapter.stop)
-            self.adapter.start(self.upstream.engine, Path(folder))
+            opened.enter_context(running(self.adapter, lambda: self.adapter.start(self.upstream.engine, Path(folder)), self.adapter.stop))
             self._open = opened.pop_all()
         return self
 

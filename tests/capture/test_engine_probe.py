@@ -192,3 +192,41 @@ def test_logprobs_that_cannot_be_measured_are_no_pass_and_no_failure(engine, url
     found = probe(url, api_key=KEY)
     assert found.logprobs == "unknown"
     found.require("tokens", url)
+
+
+class Unending:
+    """Answers with a head, then with far too many bytes, or with none until the client hangs up."""
+
+    def __init__(self, part: bytes, *, head: bool = True) -> None:
+        self.part = part
+        self.head = head
+
+    async def __call__(self, scope, receive, send) -> None:
+        await receive()
+        if self.head:
+            await send({"type": "http.response.start", "status": 200, "headers": []})
+        for _ in range(1000 if self.part else 0):  # an end after all, as a server is not told at once that nobody reads
+            await send({"type": "http.response.body", "body": self.part, "more_body": True})
+        await receive()
+
+
+def test_a_reply_without_an_end_is_one_sentence_and_is_not_kept(monkeypatch) -> None:
+    monkeypatch.setattr("pytest_harness.capture.probe._BYTES", 100_000)
+    with BackgroundServer(Unending(b"x" * 10_000)) as server, pytest.raises(ProbeError, match="with more than 100000 bytes"):
+        probe(server.listen().url)
+
+
+@pytest.mark.parametrize("head", [True, False])
+def test_an_engine_that_does_not_go_on_is_given_up_in_one_sentence(monkeypatch, head) -> None:
+    monkeypatch.setattr("pytest_harness.capture.probe._SECONDS", 0.2)
+    with BackgroundServer(Unending(b"", head=head)) as server, pytest.raises(ProbeError, match=r"no whole reply to .*/models within 0.2 s"):
+        probe(server.listen().url)
+
+
+@pytest.mark.parametrize(
+    "url", ["http://[::1", "http://127.0.0.1:many", "http://127.0.0.1:99999", "http://user:hidden-word@[::1", "http://u:hidden-word/@h"]
+)
+def test_what_is_no_url_is_one_sentence_without_a_password(url) -> None:
+    with pytest.raises(UpstreamError, match="write it like") as error:
+        probe(url)
+    assert "hidden" not in str(error.value)

@@ -112,10 +112,14 @@ def refused(done):
         ("http://127.0.0.1:9", "cannot be reached"),
         ("engine:8000", "write it like"),
         ("ftp://127.0.0.1/v1", "write it like"),
+        ("http://[::1", "is not a URL (Invalid IPv6 URL); write it like"),
+        ("http://user:hidden-word@127.0.0.1:9", "--llm-url http://***@127.0.0.1:9: the engine's URL carries credentials"),
     ],
 )
 def test_a_url_that_leads_to_no_engine_is_one_sentence(tmp_path, run_pytest, url, sentence):
-    assert sentence in refused(run_pytest(tmp_path, f"--llm-url={url}"))
+    done = run_pytest(tmp_path, f"--llm-url={url}")
+    assert sentence in refused(done)
+    assert "hidden-word" not in done.stdout + done.stderr
 
 
 @pytest.mark.parametrize(
