@@ -182,25 +182,3 @@ def test_what_is_on_disk_and_cannot_be_read_is_refused_and_its_line_kept(tmp_pat
     with pytest.raises(CollectError, match="one/1 is damaged"):
         collect(Plan(TASKS), good, tmp_path, on_disk=damaged)
     assert (tmp_path / LEDGER).read_bytes() == before
-
-
-def test_a_second_ctrl_c_waits_for_nothing(tmp_path):
-    freed = threading.Event()
-
-    def hangs(episode):
-        os.kill(os.getpid(), signal.SIGINT)
-        freed.wait(30)
-        return good(episode)
-
-    def told(event):
-        if "interrupted" in event.text:
-            os.kill(os.getpid(), signal.SIGINT)
-
-    try:
-        with pytest.raises(KeyboardInterrupt) as ended:
-            collect(Plan(TASKS), hangs, tmp_path, told=told)
-        assert not isinstance(ended.value, Interrupted)
-        assert not freed.is_set()
-    finally:
-        freed.set()
-    assert Ledger(tmp_path).read() == []

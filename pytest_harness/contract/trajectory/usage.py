@@ -47,7 +47,7 @@ def logged_totals_agree(evidence: Evidence) -> Iterator[Fault]:
     """The trajectory's own totals, and those of the agent's context that Harbor keeps."""
     _answered(evidence)
     own_steps(evidence)
-    context = (evidence.trial_result or {}).get("agent_result") or {}
+    context = _context(evidence)
     found = []
     for name in COUNTS:
         found.append((name, _totals(there(evidence), f"total_{name}"), f"{PATH} final_metrics.total_{name}"))
@@ -61,7 +61,7 @@ def logged_usage_by_model_agrees(evidence: Evidence) -> Iterator[Fault]:
     _answered(evidence)
     if several := in_steps(evidence):
         raise Unverifiable(several)
-    usage = ((evidence.trial_result or {}).get("agent_result") or {}).get("model_usage") or {}
+    usage = _context(evidence).get("model_usage")
     models = [each for each in usage.values() if isinstance(each, dict)] if isinstance(usage, dict) else []
     if models:
         found = []
@@ -71,6 +71,12 @@ def logged_usage_by_model_agrees(evidence: Evidence) -> Iterator[Fault]:
             total = sum(known) if len(known) == len(counts) else None
             found.append((name, [total], f"{RESULT} agent_result.model_usage {field}"))
         yield from _agree(evidence, found, "the usage by model is all zero, or the wire has no ids to compare it with")
+
+
+def _context(evidence: Evidence) -> dict[str, Any]:
+    """What Harbor keeps of the agent; empty where it is no object."""
+    context = (evidence.trial_result or {}).get("agent_result")
+    return context if isinstance(context, dict) else {}
 
 
 def _agree(evidence: Evidence, found: list[tuple[str, list[Any], str]], nothing: str) -> Iterator[Fault]:
