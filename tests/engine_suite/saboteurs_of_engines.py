@@ -435,7 +435,7 @@ class Otherwise(Answerer):
         return asked
 
     def _chances(self, request, prompt_ids, limit):
-        other = replace(request, temperature=self.temperature(request.temperature))
+        other = replace(self._as_forced(request), temperature=self.temperature(request.temperature))
         return [draw(self.tokenizer, prompt_ids, other, n, limit, told=self._told(request)) for n in range(request.n)]
 
 

@@ -79,10 +79,14 @@ class Answerer:
         return [(sampled, likelihoods(prompt_ids, sampled.ids, told, self.tokenizer.size)) for _ in range(request.n)]
 
     def _chances(self, request: ChatRequest, prompt_ids: tuple[int, ...], limit: int) -> list[tuple[Sample, Iterable[Likelihood]]]:
-        told = self._told(request)
-        if request.must_call and request.forced is None:
-            request = replace(request, forced=self.tokenizer.assistant_text("", [any_call(request)]))
+        told, request = self._told(request), self._as_forced(request)
         return [draw(self.tokenizer, prompt_ids, request, index, limit, told=told) for index in range(request.n)]
+
+    def _as_forced(self, request: ChatRequest) -> ChatRequest:
+        """The request with the call that it asks for, where it asks for one, as what must be said."""
+        if not request.must_call or request.forced is not None:
+            return request
+        return replace(request, forced=self.tokenizer.assistant_text("", [any_call(request)]))
 
     def _told(self, request: ChatRequest) -> float:
         """The temperature of the logprobs."""
