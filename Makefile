@@ -28,8 +28,9 @@ lint: $(STAMP)
 	$(VENV)/bin/mypy
 	$(VENV)/bin/lint-imports
 
+# By module: what a module's tests share, such as a whole suite judged with each fault, is made once and not once a worker.
 unit: $(STAMP)
-	$(VENV)/bin/pytest tests -n 2
+	$(VENV)/bin/pytest tests -n 2 --dist loadscope
 	$(VENV)/bin/pytest --proxy=bundled -n 2
 	$(VENV)/bin/pytest --runtime=bundled
 
