@@ -585,7 +585,7 @@ class NullCallIds(Sabotaged):
         for part in parts(document):
             for call in part.get("tool_calls") or ():
                 if call.get("id") and call["function"].get("name") and not self.whole:
-                    call["id"] = None
+                    call["id"] = ""
         return document
 
     whole = False
