@@ -165,7 +165,7 @@ def _harness(seam: Seam, cache: Cache) -> Line:
         size = size_of(mount.source for mount in installed.mounts[:1])
         return Line("harness", subject, "ok", f"version {installed.version}", size=size)
     what = "npm package, with a Node of its own" if isinstance(seam.install, NpmInstall) else "PyPI package"
-    halves = [entry for entry in cache.entries() if entry.harness == seam.name and not entry.facts() and _asked(entry, seam)]
+    halves = [entry for entry in cache.entries() if entry.harness == seam.harness and not entry.facts() and _asked(entry, seam)]
     if halves:
         detail = f"an install of this {what} was broken off; its output is in {halves[0].log}"
         return Line("harness", subject, "incomplete", detail, "run it: what is incomplete is made anew", size_of([halves[0].folder]))

@@ -43,11 +43,11 @@ def provision(seam: Seam, cache: Path | None = None, progress: Progress | None =
     if isinstance(install, NpmInstall):
         if install.version == "latest":
             install = install.model_copy(update={"version": newest_npm(place, install, tell)})
-        entry, facts = obtain_npm(place, seam.name, install, tell)
+        entry, facts = obtain_npm(place, seam.harness, install, tell)
     else:
         if install.version == "latest":
             install = install.model_copy(update={"version": newest_pypi(install)})
-        entry, facts = obtain_pypi(place, seam.name, install, tell)
+        entry, facts = obtain_pypi(place, seam.harness, install, tell)
     return _installed(seam, place, install, entry, facts)
 
 
@@ -57,16 +57,16 @@ def find_installed(seam: Seam, cache: Path | None = None) -> Installed | None:
     install = seam.install
     if isinstance(install, PreinstalledInstall):
         return _preinstalled(seam, install)
-    entry = npm_entry(place, seam.name, install) if isinstance(install, NpmInstall) else pypi_entry(place, seam.name, install)
+    entry = npm_entry(place, seam.harness, install) if isinstance(install, NpmInstall) else pypi_entry(place, seam.harness, install)
     facts = entry.facts()
     return None if facts is None else _installed(seam, place, install, entry, facts)
 
 
 def _installed(seam: Seam, cache: Cache, install: NpmInstall | PypiInstall, entry: Entry, facts: Facts) -> Installed:
     if isinstance(install, NpmInstall):
-        shims = npm_shims(entry, seam.name, install)
+        shims = npm_shims(entry, seam.harness, install)
         sources = (entry.tree, node_entry(cache, install.node).tree)
-        mounts = tuple(Mount(source, str(target)) for source, target in zip(sources, npm_targets(seam.name), strict=True))
+        mounts = tuple(Mount(source, str(target)) for source, target in zip(sources, npm_targets(seam.harness), strict=True))
     else:
         shims = pypi_shims(entry, install)
         mounts = _mounts(entry.tree, *facts.mounts)

@@ -20,7 +20,7 @@ ABOUT = "import json, sys, sysconfig; print(json.dumps([sys.version.split()[0], 
 
 def pypi_entry(cache: Cache, name: str, install: PypiInstall) -> Entry:
     """Where this harness belongs."""
-    recipe = install.model_dump(include={"kind", "package", "version", "python"})
+    recipe = install.model_dump(include={"kind", "package", "version", "python", *(["also"] if install.also else [])})
     return cache.entry(f"harness/{name}", install.version, recipe)
 
 
@@ -35,7 +35,7 @@ def obtain_pypi(cache: Cache, name: str, install: PypiInstall, progress: Progres
         run_installer(
             making, f"uv venv --python '{install.python}'", [uv_program(), "venv", *_choice(install), venv], installer_environment()
         )
-        command: list[str | Path] = [uv_program(), "pip", "install", "--python", python, "--compile-bytecode", spec]
+        command: list[str | Path] = [uv_program(), "pip", "install", "--python", python, "--compile-bytecode", spec, *install.also]
         run_installer(making, f"uv pip install {spec}", command, installer_environment())
         python_version, base, site = json.loads(ask("the new virtual environment", [python, "-I", "-c", ABOUT], {}))
         version, lines = what_is_there(Path(site), install.package)

@@ -78,9 +78,9 @@ def _run(
         with gate(serve_inside) as gate_key:
             ending = asyncio.run(
                 run_trial(
-                    agent=agent_config(agent, harness=spec.seam.name, harness_version=installed.version),
+                    agent=agent_config(agent, harness=spec.seam.harness, harness_version=installed.version),
                     task=spec.scenario.task,
-                    sandbox=local_sandbox(installed, gate=gate_key, files=agent.files),
+                    sandbox=local_sandbox(installed, gate=gate_key, agent=agent),
                     work=work,
                     native_log=spec.seam.native.log,
                     aftermath=aftermath,

@@ -8,7 +8,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import warnings
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
@@ -50,14 +50,13 @@ def agent_config(agent: RenderedAgent, *, harness: str, harness_version: str) ->
     )
 
 
-def local_sandbox(installed: Installed, *, gate: str, files: Mapping[str, str]) -> EnvironmentConfig:
-    """Harbor's configuration of the local sandbox with the harness in it, read-only."""
+def local_sandbox(installed: Installed, *, gate: str, agent: RenderedAgent) -> EnvironmentConfig:
+    """Harbor's configuration of the local sandbox with the harness in it, read-only, and the row's own shims and files."""
     mounts: list[ServiceVolumeConfig] = [
         {"type": "bind", "source": str(mount.source), "target": mount.target, "read_only": True} for mount in installed.mounts
     ]
-    return EnvironmentConfig(
-        import_path=LOCAL_SANDBOX, mounts=mounts, kwargs={"gate": gate, "shims": dict(installed.shims), "files": dict(files)}
-    )
+    own = {"shims": {**installed.shims, **agent.shims}, "files": dict(agent.files)}
+    return EnvironmentConfig(import_path=LOCAL_SANDBOX, mounts=mounts, kwargs={"gate": gate, **own})
 
 
 async def run_trial(

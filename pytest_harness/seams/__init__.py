@@ -14,7 +14,7 @@ from pytest_harness.seams.rows import (
     Shell,
     StepLimit,
 )
-from pytest_harness.seams.table import SeamTable, json_schema, read_seam
+from pytest_harness.seams.table import SeamTable, json_schema, read_seams
 
 __all__ = [
     "AgentTable",
@@ -31,5 +31,5 @@ __all__ = [
     "Shell",
     "StepLimit",
     "json_schema",
-    "read_seam",
+    "read_seams",
 ]

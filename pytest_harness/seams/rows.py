@@ -65,6 +65,8 @@ class PypiInstall(Row):
     """The exact version."""
     python: Text = Field(examples=["3.12", ">=3.12,<3.14"])
     """The Python it runs on, as uv's ``--python`` takes it: a version or a specifier."""
+    also: tuple[Text, ...] = Field(default=(), examples=[["openhands-tools==1.58.2"]])
+    """Further requirements, pinned, installed beside it."""
     commands: Commands = Field(examples=[{"mini-swe-agent": "mini-swe-agent"}])
     """Command in the sandbox -> program in the virtual environment's ``bin``."""
 
@@ -114,6 +116,8 @@ class AgentTable(Row):
     """Further fields of Harbor's AgentConfig."""
     files: dict[InsidePath, str] = Field(default={}, examples=[{"~/.config/my-agent.toml": 'url = "{url}/v1"\n'}])
     """Path in the sandbox (absolute, or below ``~``) -> text of a file put there before the agent runs."""
+    shims: dict[Command, Text] = Field(default={}, examples=[{"my-agent": '#!/bin/sh\nexec my-agent-real --quiet "$@"\n'}])
+    """Command in the sandbox -> text of an executable script that stands for it, where the harness needs more than its own command."""
     timeout_sec: float = Field(default=120, gt=0, le=86400, examples=[120])
     """Seconds after which the agent's phase is cut."""
 
@@ -192,6 +196,7 @@ class RenderedAgent(BaseModel):
     kwargs: dict[str, JsonValue]
     fields: dict[str, JsonValue]
     files: dict[str, str]
+    shims: dict[str, str]
     timeout_sec: float
 
 
@@ -208,8 +213,12 @@ class Seam(Row):
     """The wire it speaks: OpenAI chat completions, OpenAI responses, Anthropic messages, or Gemini generateContent."""
     streams: bool
     """Whether it asks for streamed replies."""
-    scenarios: tuple[Name, ...] = Field(min_length=1, examples=[["edit_file", "explore"]])
-    """The scenarios it is judged by."""
+    scenarios: tuple[Name, ...] = Field(default=(), min_length=1, examples=[["edit_file", "explore"]])
+    """The scenarios it is judged by; where they are left out, all bundled ones that are not ``inapplicable``."""
+    inapplicable: dict[Name, Text] = Field(default={}, examples=[{"cut_call": "it takes half an answer for a whole one"}])
+    """Scenario that it is not judged by -> why, in a sentence."""
+    fast: bool = False
+    """Whether it belongs to the fast tier, which a change is gated by: its rollouts take seconds."""
     trajectory: TrajectoryFormat = "none"
     """What Harbor's adapter leaves: an ATIF document, or none."""
     accounting: Accounting = Accounting()
@@ -228,6 +237,8 @@ class Seam(Row):
     """Its own log."""
     deviations: tuple[Deviation, ...] = ()
     """Known faults of named versions, each with a reason, a link and an expiry."""
+    variant_of: Name | None = None
+    """The row that this one was made of, by one of its ``[variants]``; they share one installation. Set by the table."""
 
     _folder: Path | None = PrivateAttr(default=None)
 
@@ -242,6 +253,11 @@ class Seam(Row):
         return self._folder
 
     @property
+    def harness(self) -> str:
+        """The program, which variants of one row share."""
+        return self.variant_of or self.name
+
+    @property
     def version(self) -> str | None:
         """The version asked for, which may be ``latest``; None where only the installed harness knows."""
         return self.install.version
@@ -249,8 +265,9 @@ class Seam(Row):
     @property
     def facts(self) -> SeamFacts:
         """What the evidence keeps of this row. The digest changes with everything in the row, the version asked for included."""
-        plain = {"accounting"} if self.accounting == Accounting() else set[str]()  # so that rows without it keep their digest
-        canonical = json.dumps(self.model_dump(mode="json", exclude=plain), sort_keys=True, separators=(",", ":"), ensure_ascii=True)
+        told = self.model_dump(mode="json", exclude={"inapplicable", "fast"})
+        _leave_out_defaults(told, self)
+        canonical = json.dumps(told, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
         return SeamFacts(
             harness=self.name,
             digest=hashlib.sha256(canonical.encode()).hexdigest(),
@@ -286,5 +303,20 @@ class Seam(Row):
             kwargs=fill(kwargs, values),
             fields=fill(agent.fields, values),
             files=fill(agent.files, values),
+            shims=fill(agent.shims, values),
             timeout_sec=agent.timeout_sec,
         )
+
+
+_LATER = (("accounting",), ("variant_of",), ("agent", "shims"), ("install", "also"))
+"""Keys that rows got later: where one says nothing, it is left out of the digest, so that rows without it keep theirs."""
+
+
+def _leave_out_defaults(told: dict[str, Any], seam: Seam) -> None:
+    for *path, key in _LATER:
+        table: dict[str, Any] = told
+        part: BaseModel = seam
+        for step in path:
+            table, part = table[step], getattr(part, step)
+        if key in table and getattr(part, key) == type(part).model_fields[key].get_default(call_default_factory=True):
+            del table[key]

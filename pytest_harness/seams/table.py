@@ -13,7 +13,7 @@ from pydantic import ValidationError
 
 from pytest_harness.resources import resource
 from pytest_harness.seams.faults import describe
-from pytest_harness.seams.placeholders import placeholders
+from pytest_harness.seams.placeholders import merge, placeholders
 from pytest_harness.seams.rows import VERSION, PreinstalledInstall, Seam, SeamError
 from pytest_harness.textfile import TextFileError, read_toml
 
@@ -44,7 +44,7 @@ class SeamTable:
             for path in sorted(folder.glob("*.toml")):
                 if path.stem not in NOT_SEAMS:
                     try:
-                        seams[path.stem] = read_seam(path)
+                        seams.update({seam.name: seam for seam in read_seams(path)})
                     except SeamError as error:
                         faults.append(str(error))
         if faults:
@@ -88,29 +88,83 @@ class SeamTable:
         return len(self._seams)
 
 
-def read_seam(path: Path) -> Seam:
-    """Read one row. Raises SeamError naming every fault of the file."""
+def read_seams(path: Path) -> tuple[Seam, ...]:
+    """The row of a file, and one more for each of its ``[variants]``. Raises SeamError naming every fault of the file.
+
+    A variant is the row with the variant's tables laid over it; lists are replaced whole. Its name is the row's, a hyphen, and its own.
+    """
     where = f"{path.parent.name}/{path.name}"
     try:
         document = read_toml(path, where)
     except TextFileError as error:
         raise SeamError(str(error)) from None
+    variants = document.pop("variants", {})
+    row = _seam_of(document, where)
+    faults = list(_faults_of_variants(variants))
+    if row.name != path.stem:
+        faults.insert(0, f'name: "{row.name}" found, "{path.stem}" as in the file\'s name expected')
+    if row.variant_of is not None:
+        faults.append("variant_of: found, but the table sets it; put the variant below [variants]")
+    if faults:
+        raise SeamError("\n".join(f"{where}: {fault}" for fault in faults))
+    seams = [row]
+    for name, over in variants.items():
+        own = {"title": f"{row.title} ({name})", **over, "name": f"{row.name}-{name}", "variant_of": row.name}
+        seams.append(_named_in_deviations(_seam_of(merge(document, own), f"{where}: variants.{name}")))
+    return tuple(seam.at(path.parent.resolve()) for seam in seams)
+
+
+def _seam_of(document: dict[str, Any], where: str) -> Seam:
     try:
         # By way of JSON: strict, and yet TOML's arrays are tuples and its dates ISO strings.
         seam = Seam.model_validate_json(json.dumps(document, default=str))
     except ValidationError as error:
         raise SeamError("\n".join(f"{where}: {fault}" for fault in describe(Seam, error))) from None
+    if not seam.scenarios:
+        seam = seam.model_copy(update={"scenarios": tuple(name for name in _bundled_scenarios() if name not in seam.inapplicable)})
     faults = list(_unknown_placeholders(seam))
-    if seam.name != path.stem:
-        faults.insert(0, f'name: "{seam.name}" found, "{path.stem}" as in the file\'s name expected')
+    faults += [f"inapplicable.{name}: found, but scenarios lists it too" for name in seam.inapplicable if name in seam.scenarios]
     if faults:
         raise SeamError("\n".join(f"{where}: {fault}" for fault in faults))
-    return seam.at(path.parent.resolve())
+    return seam
+
+
+def _bundled_scenarios() -> list[str]:
+    return sorted(path.stem for path in resource("fixtures", "scenarios").glob("*.toml"))
+
+
+def _named_in_deviations(variant: Seam) -> Seam:
+    """A fault of the program is, in a variant's evidence, a fault of the harness that the evidence names."""
+    deviations = tuple(
+        each.model_copy(update={"subject": variant.name}) if each.subject == variant.variant_of else each for each in variant.deviations
+    )
+    return variant.model_copy(update={"deviations": deviations})
+
+
+def _faults_of_variants(variants: Any) -> Iterator[str]:
+    if not isinstance(variants, dict):
+        yield f"variants: {json.dumps(variants, default=str)} found, a table with one table for each variant expected"
+        return
+    for name, over in variants.items():
+        if not re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)*", name):
+            yield f'variants: "{name}" found, a name of lower-case letters, digits and single hyphens expected'
+        elif not isinstance(over, dict):
+            yield f"variants.{name}: {json.dumps(over, default=str)} found, a table expected"
+        else:
+            yield from (f"variants.{name}.{key}: found, but the table sets it" for key in ("name", "variant_of", "variants") if key in over)
 
 
 def json_schema() -> dict[str, Any]:
     """The JSON Schema of a row, for editors and for other programs."""
-    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **Seam.model_json_schema()}
+    schema = Seam.model_json_schema()
+    del schema["properties"]["variant_of"]
+    schema["properties"]["variants"] = {
+        "title": "Variants",
+        "description": "Further rows of the same program: what each has other than this one.",
+        "type": "object",
+        "additionalProperties": {"type": "object"},
+    }
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema}
 
 
 def _unknown_placeholders(seam: Seam) -> Iterator[str]:

@@ -5,7 +5,7 @@ import subprocess
 import pytest
 
 from pytest_harness.provision import ProvisionError, provision
-from pytest_harness.seams import Seam, SeamError, read_seam
+from pytest_harness.seams import Seam, SeamError, read_seams
 
 ROW = """\
 name = "mine"
@@ -37,7 +37,7 @@ def seam(folder, old="", new="") -> Seam:
     assert old in ROW
     path = folder / "mine.toml"
     path.write_text(ROW.replace(old, new) if old else ROW)
-    return read_seam(path)
+    return read_seams(path)[0]
 
 
 def test_a_path_relative_to_the_row_is_mounted_at_its_own_place_and_run_by_its_shim(folder):

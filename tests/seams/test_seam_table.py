@@ -8,7 +8,8 @@ import jsonschema
 import pytest
 
 from pytest_harness.resources import resource
-from pytest_harness.seams import SeamError, SeamTable, json_schema, read_seam
+from pytest_harness.scenarios import ScenarioTable
+from pytest_harness.seams import SeamError, SeamTable, json_schema, read_seams
 
 ROW = """\
 name = "mine"
@@ -41,7 +42,7 @@ def row(folder: Path, text: str, name: str = "mine") -> Path:
 def fault(folder: Path, old: str, new: str) -> str:
     assert old in ROW
     with pytest.raises(SeamError) as caught:
-        read_seam(row(folder, ROW.replace(old, new)))
+        read_seams(row(folder, ROW.replace(old, new)))
     return str(caught.value).replace(f"{folder.name}/", "")
 
 
@@ -52,7 +53,8 @@ def test_the_bundled_rows_load_and_the_two_first_harnesses_are_among_them():
 def test_every_bundled_row_fits_the_published_schema():
     schema = json.loads(resource("seams", "seam.schema.json").read_text())
     jsonschema.Draft202012Validator.check_schema(schema)
-    for name in SeamTable.load():
+    table = SeamTable.load()
+    for name in {table[name].harness for name in table}:
         jsonschema.validate(tomllib.loads(resource("seams", f"{name}.toml").read_text()), schema)
 
 
@@ -97,8 +99,8 @@ def test_an_unknown_name_lists_what_is_near_and_what_is_known():
     with pytest.raises(SeamError) as caught:
         SeamTable.load().get("mini-swe-agnet")
     assert str(caught.value).startswith("there is no harness 'mini-swe-agnet'; did you mean mini-swe-agent? known: ")
-    with pytest.raises(SeamError, match=r"^there is no harness 'nonsense'; known: .*mini-swe-agent, .*pi"):
-        SeamTable.load().get("nonsense")
+    with pytest.raises(SeamError, match=r"^there is no harness 'qqqqqq'; known: .*mini-swe-agent, .*pi"):
+        SeamTable.load().get("qqqqqq")
 
 
 def test_another_version_changes_the_install_and_the_digest_and_nothing_else():
@@ -169,10 +171,82 @@ def test_all_faults_of_all_files_are_told_together(tmp_path):
 @pytest.mark.parametrize(("text", "line"), [("a = [\n\n\n", "line 4"), (ROW + "x\n", f"line {ROW.count(chr(10)) + 1}")])
 def test_broken_toml_is_told_with_file_and_line(tmp_path, text, line):
     with pytest.raises(SeamError, match=rf"mine\.toml is not TOML: .*{line}"):
-        read_seam(row(tmp_path, text))
+        read_seams(row(tmp_path, text))
 
 
 def test_a_file_that_is_not_text_is_told(tmp_path):
     (tmp_path / "mine.toml").write_bytes(b"\xff\xfe")
     with pytest.raises(SeamError, match=r"mine\.toml is not UTF-8 text"):
-        read_seam(tmp_path / "mine.toml")
+        read_seams(tmp_path / "mine.toml")
+
+
+VARIANT = """
+[variants.messages]
+dialect = "messages"
+agent = { base_url = "{url}", env = { OTHER = "{key}" } }
+"""
+
+
+def test_a_variant_is_the_row_with_its_own_tables_laid_over_it(tmp_path):
+    row(tmp_path, ROW + VARIANT)
+    table = SeamTable.load(tmp_path)
+    first, second = table["mine"], table["mine-messages"]
+    assert (second.title, second.dialect, second.agent.base_url) == ("my agent (messages)", "messages", "{url}")
+    assert second.agent.env == {"KEY": "{key}", "OTHER": "{key}"}
+    assert (first.harness, second.harness, second.variant_of) == ("mine", "mine", "mine")
+    assert second.install == first.install
+    assert second.facts.digest != first.facts.digest
+
+
+def test_a_variant_is_asked_for_in_another_version_by_its_own_name(tmp_path):
+    row(tmp_path, ROW + VARIANT)
+    assert SeamTable.load(tmp_path).get("mine-messages@2.0.0").version == "2.0.0"
+
+
+def test_a_fault_of_the_program_is_known_in_its_variants_too(tmp_path):
+    deviation = (
+        '[[deviations]]\nrequirement = "ATF-004"\nreason = "so it is"\nlink = "https://example.org"\nseen = "x"\n'
+        'subject = "mine"\nversions = "==1.0.0"\nexpires = "2030-01-01"\n'
+    )
+    row(tmp_path, ROW + deviation + VARIANT)
+    table = SeamTable.load(tmp_path)
+    assert [table[name].deviations[0].subject for name in ("mine", "mine-messages")] == ["mine", "mine-messages"]
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        (VARIANT.replace('"messages"\nagent', '"tar"\nagent'), 'variants.messages: dialect: "tar" found'),
+        (VARIANT.replace("[variants.messages]", "[variants.Big]"), 'variants: "Big" found, a name'),
+        (VARIANT + 'name = "x"\n', "variants.messages.name: found, but the table sets it"),
+        ("[variants]\nx = 1\n", "variants.x: 1 found, a table expected"),
+    ],
+)
+def test_a_faulty_variant_is_told(tmp_path, text, told):
+    assert told in fault_of(tmp_path, ROW + text)
+
+
+def test_a_row_that_calls_itself_a_variant_is_refused(tmp_path):
+    assert "variant_of: found, but the table sets it" in fault_of(tmp_path, 'variant_of = "pi"\n' + ROW)
+
+
+def test_a_scenario_is_either_applicable_or_not(tmp_path):
+    assert "inapplicable.edit_file: found, but scenarios lists it too" in fault_of(tmp_path, 'inapplicable = { edit_file = "no" }\n' + ROW)
+
+
+def test_why_a_scenario_is_left_out_and_the_tier_do_not_make_another_seam(tmp_path):
+    plain = read_seams(row(tmp_path, ROW))[0].facts.digest
+    assert read_seams(row(tmp_path, 'fast = true\ninapplicable = { explore = "no" }\n' + ROW))[0].facts.digest == plain
+
+
+def test_every_bundled_row_is_judged_by_each_scenario_or_says_why_not():
+    scenarios = set(ScenarioTable.load())
+    table = SeamTable.load()
+    unsaid = {name: scenarios - set(table[name].scenarios) - set(table[name].inapplicable) for name in table}
+    assert not {name: missing for name, missing in unsaid.items() if missing}
+
+
+def fault_of(folder: Path, text: str) -> str:
+    with pytest.raises(SeamError) as caught:
+        read_seams(row(folder, text))
+    return str(caught.value)
