@@ -232,9 +232,9 @@ class Session:
             if not self._running:
                 if self._elsewhere is not None:
                     self._elsewhere.leave()
-                if self._closed:  # before that nobody waits
+                if self._closed:
                     self._let_go()
-                    self._changed.notify_all()
+                self._changed.notify_all()
 
     def stop(self) -> None:
         """Let no call in any more and ask those still running to end, without waiting. Its key stays where it is kept."""
