@@ -6,7 +6,7 @@ from typing import ClassVar
 
 from pytest_harness.capture.probe import Level, LogprobMode
 from pytest_harness.reports.cases import CaseReport
-from pytest_harness.reports.terminal import FAILING
+from pytest_harness.reports.counts import FAILING
 
 
 class EngineReport(CaseReport):

@@ -16,8 +16,9 @@ from rich.table import Table
 from rich.text import Text
 
 from pytest_harness import __version__
+from pytest_harness.reports.counts import FAILING
 from pytest_harness.reports.store import write_document
-from pytest_harness.reports.terminal import FAILING, cell
+from pytest_harness.reports.terminal import cell
 from pytest_harness.requirements import FAMILIES, Catalogue, Level, Requirement
 from pytest_harness.verdict import Standing
 

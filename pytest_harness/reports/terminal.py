@@ -9,19 +9,28 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from pytest_harness.reports.model import Report, ReportedRequirement, ReportedSeam
-from pytest_harness.requirements import FAMILIES
+from pytest_harness.reports.counts import (
+    Count,
+    did_not_come_up,
+    families_of,
+    is_binding,
+    is_broken,
+    level_of,
+    ran_of_required,
+    rollouts_of,
+    verdict_of,
+)
+from pytest_harness.reports.model import Report, ReportedRequirement
 from pytest_harness.verdict import Standing
 
 STYLES = {"validated": "bold green", "untested": "yellow", "unstable": "bold red", "unsupported": "bold red", "blocked": "magenta"}
 MOST = 10
 """Of one requirement so many findings and so many reasons are printed; the report has all."""
-FAILING: tuple[Standing, ...] = ("failed", "unstable", "error")
 
 
 def print_matrix(report: Report, console: Console) -> None:
     """Print the matrix, the verdict of each seam in a line of its own, and what ran of what was required."""
-    families = [family for family in FAMILIES if any(family in seam.families for seam in report.seams)]
+    families = families_of(report)
     table = Table(box=SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0), title="requirements met of those exercised", title_justify="left")
     table.add_column("seam")
     for family in families:
@@ -40,10 +49,9 @@ def print_matrix(report: Report, console: Console) -> None:
     ):
         _line(console, "w: a SHOULD that is not met; it speaks against no verdict", "dim")
     for seam in report.seams:
-        verdict = f"{seam.status}: {seam.why}" if seam.why else seam.status
-        _line(console, f"{seam.name}: {_rollouts(seam)}; {verdict}")
-        open_musts = [each for each in seam.requirements if _binding(each) and each.standing in ("not_exercised", "unverifiable")]
-        if absent := [each.id for each in open_musts if each.occasional and each.standing == "not_exercised" and each.results]:
+        _line(console, f"{seam.name}: {rollouts_of(seam)}; {verdict_of(seam)}")
+        open_musts = [each for each in seam.requirements if is_binding(each) and each.standing in ("not_exercised", "unverifiable")]
+        if absent := [each.id for each in open_musts if did_not_come_up(each)]:
             _line(console, f"  did not come up, so not required: {', '.join(absent)}", "dim")
         open_musts = [each for each in open_musts if each.id not in absent]
         for requirement in open_musts:
@@ -51,7 +59,7 @@ def print_matrix(report: Report, console: Console) -> None:
                 _line(console, f"  did not run: {requirement.id} {requirement.title}: {_reasons(requirement)}", "dim")
         if (unjudged := sum(not requirement.results for requirement in open_musts)) > 0:
             _line(console, f"  did not run: {unjudged} that no test judged", "dim")
-    _line(console, f"{report.ran} of {report.required} required checks ran")
+    _line(console, ran_of_required(report))
 
 
 def print_findings(report: Report, console: Console) -> None:
@@ -61,7 +69,7 @@ def print_findings(report: Report, console: Console) -> None:
             if not attempt.valid:
                 _line(console, f"{attempt.name} counts for nothing; to blame: {attempt.blame}: {attempt.reason}", "magenta")
         for requirement in seam.requirements:
-            if requirement.standing in FAILING and _binding(requirement):
+            if is_broken(requirement) and is_binding(requirement):
                 _findings(console, requirement, "red", MOST)
 
 
@@ -69,15 +77,14 @@ def print_remarks(report: Report, console: Console) -> None:
     """Print what was found and speaks against no verdict: SHOULDs and drafts that are not met, and known deviations."""
     for seam in report.seams:
         for requirement in seam.requirements:
-            if requirement.standing in FAILING and not _binding(requirement):
+            if is_broken(requirement) and not is_binding(requirement):
                 _findings(console, requirement, "yellow", 1, f"{seam.name}: ")
             elif requirement.standing == "deviation":
                 _line(console, f"{seam.name}: {requirement.id} {requirement.title}: {_reasons(requirement)}", "yellow")
 
 
 def _findings(console: Console, requirement: ReportedRequirement, style: str, most: int, prefix: str = "") -> None:
-    level = f"{requirement.level}, a draft that is not scored" if requirement.draft else requirement.level
-    _line(console, f"{prefix}{requirement.id} {requirement.title} ({level}): {requirement.statement}", style)
+    _line(console, f"{prefix}{requirement.id} {requirement.title} ({level_of(requirement)}): {requirement.statement}", style)
     for finding in requirement.findings[:most]:
         _line(console, f"  {finding.attempt}: {finding.where}: expected {finding.expected}, seen {finding.seen}")
         _line(console, f"    {finding.replay}")
@@ -90,32 +97,15 @@ def _reasons(requirement: ReportedRequirement) -> str:
     return "; ".join([*requirement.reasons[:MOST], *([f"and {more} more reasons, in the report"] if more > 0 else [])])
 
 
-def _binding(requirement: ReportedRequirement) -> bool:
-    return requirement.level == "MUST" and not requirement.draft
-
-
 def _line(console: Console, text: str, style: str = "") -> None:
     console.print(text, style=style, highlight=False, markup=False, soft_wrap=True)
 
 
 def cell(standings: Mapping[Standing, int]) -> Text:
     """One family of one seam: ``7/8``, red where one is broken, with ``d`` for known deviations; ``-`` where nothing was exercised."""
-    broken = sum(standings.get(standing, 0) for standing in FAILING)
-    deviations = standings.get("deviation", 0)
-    passed = standings.get("passed", 0)
-    exercised = broken + deviations + passed
-    if not exercised:
-        return Text("-", "dim")
-    text = Text(f"{passed}/{exercised}", "red" if broken else "green")
-    return text.append(f" {deviations}d", "yellow") if deviations else text
-
-
-def _rollouts(seam: ReportedSeam) -> str:
-    valid = sum(attempt.valid for attempt in seam.attempts)
-    count = len(seam.attempts)
-    rollouts = "1 rollout" if count == 1 else f"{count} rollouts"
-    ungraded = seam.rewards.get("ungraded", 0) + seam.rewards.get("ungraded_exception", 0)
-    told = [f"{valid} of {rollouts} valid" if valid < count else rollouts, f"{seam.graded} graded"]
-    told += [f"{void} graded that do not count"] if (void := seam.rewards.get("invalid", 0)) else []
-    told += [f"{ungraded} ungraded"] if ungraded else []
-    return ", ".join(told)
+    count = Count.of(standings)
+    if not count.exercised:
+        return Text(str(count), "dim")
+    met, _, deviations = str(count).partition(" ")
+    text = Text(met, "red" if count.broken else "green")
+    return text.append(f" {deviations}", "yellow") if deviations else text
