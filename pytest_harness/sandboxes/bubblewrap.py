@@ -134,6 +134,10 @@ class Sandbox:
         """A TCP socket listening on 127.0.0.1:``port`` inside. The caller owns it. Raises SandboxError if the port is taken."""
         return socket.socket(fileno=self._ask(f"listen:{port}")[0])
 
+    def datagrams(self, port: int) -> socket.socket:
+        """A UDP socket on 127.0.0.1:``port`` inside. The caller owns it. Raises SandboxError if the port is taken."""
+        return socket.socket(fileno=self._ask(f"datagram:{port}")[0])
+
     def close(self) -> None:
         """End everything that runs inside. Returns when it is gone. Closing twice is harmless."""
         self._channel.close()

@@ -22,6 +22,7 @@ start      memfd with a JSON ``{folder, name, ...}``      ``ok`` or ``failed:REA
 exec       memfd with a JSON ``{argv, env, cwd}``, control  on *control*: ``exit:CODE`` or ``died``; the process group is killed
            socket, stdin, stdout, stderr                    when the other end of *control* is shut down
 listen:N   none                                             ``ok`` with a listening TCP socket on 127.0.0.1:N, or ``failed:…``
+datagram:N none                                             ``ok`` with a UDP socket on 127.0.0.1:N, or ``failed:…``
 =========  ===============================================  ================================================================
 """
 
@@ -297,6 +298,10 @@ class Keeper:
             elif verb == "listen":
                 with socket.create_server(("127.0.0.1", int(operand)), backlog=1024) as server:
                     socket.send_fds(channel, [b"ok"], [server.fileno()])
+            elif verb == "datagram":
+                with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as bound:
+                    bound.bind(("127.0.0.1", int(operand)))
+                    socket.send_fds(channel, [b"ok"], [bound.fileno()])
             else:
                 self.start(read_json(numbers[0]))
                 channel.send(b"ok")
