@@ -98,6 +98,10 @@ def info(
         )
     console.print(f"harness-conformance {__version__}", highlight=False)
     console.print(rows)
+    rows = Table("not run", "", box=None, pad_edge=False)
+    for each in table.unavailable:
+        rows.add_row(each.name, each.status)
+    console.print(rows)
     table_of_scenarios = ScenarioTable.load(*(scenarios or ()))
     rows = Table("scenario", "", box=None, pad_edge=False)
     for name in table_of_scenarios:

@@ -15,6 +15,7 @@ from pytest_harness.seams.rows import (
     StepLimit,
 )
 from pytest_harness.seams.table import SeamTable, json_schema, read_seams
+from pytest_harness.seams.unavailable import Unavailable, read_unavailable, unavailable_schema
 
 __all__ = [
     "AgentTable",
@@ -30,6 +31,9 @@ __all__ = [
     "SeamTable",
     "Shell",
     "StepLimit",
+    "Unavailable",
     "json_schema",
     "read_seams",
+    "read_unavailable",
+    "unavailable_schema",
 ]

@@ -5,8 +5,9 @@ from __future__ import annotations
 import difflib
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from pydantic import ValidationError
@@ -15,19 +16,26 @@ from pytest_harness.resources import resource
 from pytest_harness.seams.faults import describe
 from pytest_harness.seams.placeholders import merge, placeholders
 from pytest_harness.seams.rows import VERSION, PreinstalledInstall, Seam, SeamError
+from pytest_harness.seams.unavailable import FILE as UNAVAILABLE
+from pytest_harness.seams.unavailable import Unavailable, read_unavailable
 from pytest_harness.textfile import TextFileError, read_toml
 
-NOT_SEAMS = frozenset({"sandboxes"})
+NOT_SEAMS = frozenset({"sandboxes", Path(UNAVAILABLE).stem})
 """Stems of TOML files in ``seams/`` that are other tables."""
 
+_NO_NAMES: Mapping[str, str] = MappingProxyType({})
 _EVERYWHERE = frozenset({"url", "key", "model"})
 
 
 class SeamTable:
-    """All rows by name, in the order of their names."""
+    """All rows by name, in the order of their names; and beside them the harnesses that are known and not run."""
 
-    def __init__(self, seams: dict[str, Seam]) -> None:
+    def __init__(
+        self, seams: dict[str, Seam], unavailable: Iterable[Unavailable] = (), other_names: Mapping[str, str] | None = None
+    ) -> None:
         self._seams = dict(sorted(seams.items()))
+        self._unavailable = {each.name: each for each in sorted(unavailable, key=lambda each: each.name) if each.name not in seams}
+        self._other_names = {name: row for name, row in other_names.items() if name not in seams}
 
     @classmethod
     def load(cls, *folders: Path) -> SeamTable:
@@ -36,6 +44,8 @@ class SeamTable:
         Raises SeamError naming every fault of every file.
         """
         seams: dict[str, Seam] = {}
+        unavailable: dict[str, Unavailable] = {}
+        other_names: dict[str, str] = {}
         faults: list[str] = []
         for folder in (resource("seams"), *folders):
             if not folder.is_dir():
@@ -47,20 +57,44 @@ class SeamTable:
                         seams.update({seam.name: seam for seam in read_seams(path)})
                     except SeamError as error:
                         faults.append(str(error))
+            if (path := folder / UNAVAILABLE).exists():
+                try:
+                    table = read_unavailable(path)
+                except SeamError as error:
+                    faults.append(str(error))
+                    continue
+                unavailable.update({each.name: each for each in table.harness})
+                other_names.update(table.other_names)
         if faults:
             raise SeamError("\n".join(faults))
-        return cls(seams)
+        return cls(seams, unavailable.values(), other_names)
 
     @property
     def names(self) -> tuple[str, ...]:
         """The names of all rows."""
         return tuple(self._seams)
 
+    @property
+    def unavailable(self) -> tuple[Unavailable, ...]:
+        """The harnesses that are known and that no row runs, in the order of their names."""
+        return tuple(self._unavailable.values())
+
+    @property
+    def other_names(self) -> Mapping[str, str]:
+        """The names that Harbor has for what a row has under another."""
+        return MappingProxyType(self._other_names)
+
     def __getitem__(self, name: str) -> Seam:
         try:
             return self._seams[name]
         except KeyError:
-            close = difflib.get_close_matches(name, self._seams, n=3, cutoff=0.5)
+            if name in self._unavailable:
+                raise SeamError(self._unavailable[name].sentence) from None
+            if self._other_names.get(name) in self._seams:
+                raise SeamError(f"there is no harness {name!r}; what Harbor calls so is {self._other_names[name]} here") from None
+            programs = [each for each, seam in self._seams.items() if seam.variant_of is None]
+            near = (difflib.get_close_matches(name, names, n=3, cutoff=0.5) for names in (programs, [*self._seams, *self._unavailable]))
+            close = next(filter(None, near), [])
             hint = f"did you mean {' or '.join(close)}? " if close else ""
             raise SeamError(f"there is no harness {name!r}; {hint}known: {', '.join(self._seams) or 'none'}") from None
 

@@ -18,7 +18,7 @@ from pytest_harness.requirements import Catalogue, Requirement, RequirementsErro
 from pytest_harness.rollouts.pool import RolloutPool
 from pytest_harness.rollouts.spec import RolloutSpec
 from pytest_harness.scenarios import ScenarioError, ScenarioTable
-from pytest_harness.seams import Seam, SeamError, SeamTable
+from pytest_harness.seams import Seam, SeamError, SeamTable, Unavailable
 
 SANDBOXES = ("local",)
 ENGINES = ("scripted", "vllm")
@@ -48,6 +48,8 @@ class Plan:
     attempts: tuple[Attempt, ...]
     named: frozenset[str] = frozenset()
     """The harnesses named one by one; the others were reached by ``all`` or are replayed."""
+    unavailable: tuple[Unavailable, ...] = ()
+    """The harnesses that ``all`` means too and that no row runs: they are told, and nothing of them is run."""
     evidence_dir: Path = EVIDENCE_DIR
     report_dir: Path = REPORT_DIR
     pool: RolloutPool | None = None
@@ -154,7 +156,8 @@ def _live(config: pytest.Config, run_id: str, catalogue: Catalogue) -> Plan:
         for number in range(1, attempts + 1)
     ]
     named = frozenset(name.partition("@")[0] for name in names if name != "all")
-    return Plan(run_id, catalogue, tuple(_attempt(pool, spec) for spec in specs), named, pool=pool, engine=engine)
+    unavailable = table.unavailable if "all" in names else ()
+    return Plan(run_id, catalogue, tuple(_attempt(pool, spec) for spec in specs), named, unavailable, pool=pool, engine=engine)
 
 
 def _attempt(pool: RolloutPool, spec: RolloutSpec) -> Attempt:
