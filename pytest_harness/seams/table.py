@@ -30,9 +30,7 @@ _EVERYWHERE = frozenset({"url", "key", "model"})
 class SeamTable:
     """All rows by name, in the order of their names; and beside them the harnesses that are known and not run."""
 
-    def __init__(
-        self, seams: dict[str, Seam], unavailable: Iterable[Unavailable] = (), other_names: Mapping[str, str] | None = None
-    ) -> None:
+    def __init__(self, seams: dict[str, Seam], unavailable: Iterable[Unavailable] = (), other_names: Mapping[str, str] = _NO_NAMES) -> None:
         self._seams = dict(sorted(seams.items()))
         self._unavailable = {each.name: each for each in sorted(unavailable, key=lambda each: each.name) if each.name not in seams}
         self._other_names = {name: row for name, row in other_names.items() if name not in seams}
