@@ -3,20 +3,28 @@
 from __future__ import annotations
 
 import shlex
+from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
 from pytest_harness import __version__
+from pytest_harness.contract import Result
 from pytest_harness.evidence import Evidence
-from pytest_harness.reports.model import Report, ReportedAttempt, ReportedFinding, ReportedRequirement, ReportedSeam
+from pytest_harness.reports.model import LeftOut, Report, ReportedAttempt, ReportedFinding, ReportedRequirement, ReportedSeam
 from pytest_harness.requirements import Catalogue
 from pytest_harness.verdict import RequirementVerdict, Rollout, SeamVerdict
 
 
 def build_report(
-    verdicts: tuple[SeamVerdict, ...], *, catalogue: Catalogue, run_id: str, folders: Mapping[str, Path], sabotage: str | None = None
+    verdicts: tuple[SeamVerdict, ...],
+    *,
+    catalogue: Catalogue,
+    run_id: str,
+    folders: Mapping[str, Path],
+    sabotage: str | None = None,
+    left_out: Iterable[LeftOut] = (),
 ) -> Report:
     """The report of these seams. ``folders`` maps the id of each attempt to the folder of its evidence."""
     context = _Context(folders, sabotage, _names(verdicts))
@@ -30,6 +38,7 @@ def build_report(
         ran=sum(verdict.ran for verdict in verdicts),
         ok=all(verdict.ok for verdict in verdicts),
         seams=tuple(_seam(verdict, context) for verdict in verdicts),
+        left_out=tuple(left_out),
     )
 
 
@@ -110,6 +119,7 @@ def _requirement(verdict: RequirementVerdict, rollouts: tuple[Rollout, ...], con
         findings=tuple(
             ReportedFinding(
                 attempt=rollout.evidence.name,
+                attempt_id=rollout.evidence.manifest.attempt_id,
                 call=finding.call,
                 where=finding.where,
                 expected=finding.expected,
@@ -129,6 +139,7 @@ def _attempt(rollout: Rollout, folders: Mapping[str, Path]) -> ReportedAttempt:
     evidence, manifest, grade = rollout.evidence, rollout.evidence.manifest, rollout.grade
     prompt, sampled = _tokens(evidence)
     return ReportedAttempt(
+        id=manifest.attempt_id,
         name=evidence.name,
         engine=manifest.engine,
         scenario=manifest.scenario.name,
@@ -149,10 +160,18 @@ def _attempt(rollout: Rollout, folders: Mapping[str, Path]) -> ReportedAttempt:
         versions=manifest.versions,
         started_at=manifest.started_at,
         ended_at=manifest.ended_at,
+        results=_results(rollout),
     )
 
 
-def _tokens(evidence: Evidence) -> tuple[int, int]:
-    prompt = sum(len(call.prompt_ids or ()) for call in evidence.calls)
-    sampled = sum(len(sample.token_ids or ()) for call in evidence.calls for sample in call.samples)
-    return prompt, sampled
+def _results(rollout: Rollout) -> dict[Result, tuple[str, ...]]:
+    results: defaultdict[Result, list[str]] = defaultdict(list)
+    for judgement in rollout.judgements:
+        results[judgement.result].append(judgement.requirement.id)
+    return {result: tuple(ids) for result, ids in results.items()}
+
+
+def _tokens(evidence: Evidence) -> tuple[int | None, int | None]:
+    prompts = [len(call.prompt_ids) for call in evidence.calls if call.prompt_ids is not None]
+    samples = [len(sample.token_ids) for call in evidence.calls for sample in call.samples if sample.token_ids is not None]
+    return sum(prompts) if prompts else None, sum(samples) if samples else None

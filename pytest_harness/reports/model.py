@@ -24,6 +24,8 @@ class ReportedFinding(Part):
     """A requirement broken by one attempt, with the place that shows it and the command that judges it again."""
 
     attempt: str
+    attempt_id: str
+    """The id of that attempt: its name may be that of another on another engine too."""
     call: int | None
     """Index of the wire call, from 0; null if it is about no single one."""
     where: str
@@ -54,6 +56,7 @@ class ReportedRequirement(Part):
 class ReportedAttempt(Part):
     """One attempt."""
 
+    id: str
     name: str
     engine: str
     scenario: str
@@ -78,12 +81,15 @@ class ReportedAttempt(Part):
     solved: bool
     """Only where the reward counts and is positive."""
     calls: int
-    prompt_tokens: int
-    """Sum over the calls; ids reported by the engine."""
-    sampled_tokens: int
+    prompt_tokens: int | None
+    """Sum over the calls; ids reported by the engine, and null, not zero, where it reported none for any call."""
+    sampled_tokens: int | None
+    """Likewise."""
     versions: dict[str, str]
     started_at: str
     ended_at: str
+    results: dict[Result, tuple[str, ...]]
+    """The ids of the requirements by which it was judged, by what came of it."""
 
 
 class ReportedSeam(Part):
@@ -117,6 +123,14 @@ class ReportedSeam(Part):
     stale_deviations: tuple[str, ...]
 
 
+class LeftOut(Part):
+    """A rollout that was in reach of the run and was not made."""
+
+    rollout: str
+    """What its evidence would be called: ``pi-in-local-edit_file``."""
+    why: str
+
+
 class Report(Part):
     """One run."""
 
@@ -133,3 +147,5 @@ class Report(Part):
     ok: bool
     """Whether nothing speaks against any seam; not yet that any of them is validated."""
     seams: tuple[ReportedSeam, ...]
+    left_out: tuple[LeftOut, ...] = ()
+    """What the run chose not to roll out, so that nobody takes it for what was judged."""
