@@ -37,10 +37,17 @@ def pytest_addoption(parser: pytest.Parser, pluginmanager: pytest.PytestPluginMa
             help=f"{text}; short: --{name}" + ("; repeatable" if repeat else ""),
         )
 
-    option("harness", "NAME[@VERSION]", "judge this seam, or 'all' of the table", repeat=True)
+    option("harness", "NAME[@VERSION]", "judge this seam, 'all' of the table, or its 'fast' tier", repeat=True)
     option("sandbox", "NAME", "where the harness runs (default: local)", repeat=True)
     option("engine", "NAME", "what samples (default: scripted)", default="scripted")
     option("scenario", "NAME", "only this scenario (default: what the seam declares)", repeat=True)
+    group.addoption(
+        *(["--full-matrix"] if short else []),
+        "--conformance-full-matrix",
+        dest="harness_full_matrix",
+        action="store_true",
+        help="with --harness=all and several sandboxes: every combination, not only every pair; short: --full-matrix",
+    )
     option("attempts", "N", "tries of each rollout (default: 1)", default=1, parse=int)
     option("replay", "DIR", "judge stored evidence again, start nothing", parse=Path)
     option("proxy", "SPEC", "judge a capture proxy: 'bundled', 'openenv', or an adapter class as module:Class")

@@ -14,6 +14,7 @@ from rich.console import Console
 
 from pytest_harness import __version__
 from pytest_harness.reports.build import shown
+from pytest_harness.reports.left_out import sentences
 from pytest_harness.reports.model import Report
 from pytest_harness.reports.store import write_report
 from pytest_harness.resources import resource
@@ -93,15 +94,11 @@ class ConformanceSession:
             metafunc.parametrize(("harness_attempt", "harness_requirement"), parameters)
         else:
             single = [pytest.param(attempt, id=attempt.id, marks=self._group(attempt)) for attempt in self.plan.attempts]
-            metafunc.parametrize("harness_attempt", single + self._unavailable())
+            metafunc.parametrize("harness_attempt", single)
 
     def _group(self, attempt: Attempt) -> list[pytest.MarkDecorator]:
         """Keeps the tests of an attempt on one xdist worker. Without xdist the mark is unknown, and a host may be strict about those."""
         return [pytest.mark.xdist_group(attempt.id)] if self.config.pluginmanager.hasplugin("xdist") else []
-
-    def _unavailable(self) -> list[pytest.ParameterSet]:
-        """A test that is skipped, with the reason, for each harness that ``all`` means and no row runs."""
-        return [pytest.param(each, id=each.name, marks=pytest.mark.skip(reason=each.sentence)) for each in self.plan.unavailable]
 
     # -- running ----------------------------------------------------------------------------------------------------------
 
@@ -157,8 +154,8 @@ class ConformanceSession:
         report = self.report
 
         def print_all(console: Console) -> None:
-            for each in self.plan.unavailable:
-                console.print(each.sentence, highlight=False, markup=False, soft_wrap=True, style="dim")
+            for line in sentences(report.left_out):
+                console.print(line, highlight=False, markup=False, soft_wrap=True, style="dim")
             print_remarks(report, console)
             print_matrix(report, console)
 

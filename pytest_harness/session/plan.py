@@ -18,7 +18,8 @@ from pytest_harness.requirements import Catalogue, Requirement, RequirementsErro
 from pytest_harness.rollouts.pool import RolloutPool
 from pytest_harness.rollouts.spec import RolloutSpec
 from pytest_harness.scenarios import ScenarioError, ScenarioTable
-from pytest_harness.seams import Seam, SeamError, SeamTable, Unavailable
+from pytest_harness.seams import Seam, SeamError, SeamTable
+from pytest_harness.session.choice import ALL, FAST, GROUPS, Choice, Omission, choose, wanted
 
 SANDBOXES = ("local",)
 ENGINES = ("scripted", "vllm")
@@ -47,9 +48,9 @@ class Plan:
     catalogue: Catalogue
     attempts: tuple[Attempt, ...]
     named: frozenset[str] = frozenset()
-    """The harnesses named one by one; the others were reached by ``all`` or are replayed."""
-    unavailable: tuple[Unavailable, ...] = ()
-    """The harnesses that ``all`` means too and that no row runs: they are told, and nothing of them is run."""
+    """The harnesses named one by one; the others were reached by a group or are replayed."""
+    left_out: tuple[Omission, ...] = ()
+    """What was in reach and does not run."""
     evidence_dir: Path = EVIDENCE_DIR
     report_dir: Path = REPORT_DIR
     pool: RolloutPool | None = None
@@ -107,19 +108,22 @@ def _sabotage(config: pytest.Config) -> str | None:
 def _stored(config: pytest.Config, root: Path) -> tuple[Attempt, ...]:
     if not root.is_dir():
         raise pytest.UsageError(f"--replay {root}: there is no such folder; name one that holds evidence, such as {EVIDENCE_DIR}")
-    wanted = {name: config.getoption(f"harness_{name}") for name in ("harness", "sandbox", "scenario")}
+    asked = {name: config.getoption(f"harness_{name}") for name in ("harness", "sandbox", "scenario")}
+    if FAST in asked["harness"]:
+        table = SeamTable.load(*config.getoption("harness_seams"))
+        asked["harness"] = [*asked["harness"], *fast_harnesses(table)]
     attempts: dict[str, Attempt] = {}
     for folder in find_evidence(root):
         evidence = read_evidence(folder)
         manifest = evidence.manifest
         seen = {"harness": manifest.harness, "sandbox": manifest.sandbox, "scenario": manifest.scenario.name}
-        if any(names and "all" not in names and seen[what] not in names for what, names in wanted.items()):
+        if any(names and ALL not in names and seen[what] not in names for what, names in asked.items()):
             continue
         number = sum(name.partition("#")[0] == evidence.name for name in attempts) + 1
         name = evidence.name if number == 1 else f"{evidence.name}#{number}"
         attempts[name] = Attempt(name, manifest.seam, manifest.engine, _reading(folder, evidence))
     if not attempts:
-        of = " and ".join(f"{what} {', '.join(names)}" for what, names in wanted.items() if names)
+        of = " and ".join(f"{what} {', '.join(names)}" for what, names in asked.items() if names)
         raise pytest.UsageError(f"--replay {root}: no evidence{f' of {of}' if of else ''} was found there; run pytest --harness=NAME first")
     return tuple(attempts.values())
 
@@ -132,32 +136,60 @@ def _live(config: pytest.Config, run_id: str, catalogue: Catalogue) -> Plan:
     table = SeamTable.load(*config.getoption("harness_seams"))
     scenarios = ScenarioTable.load(*config.getoption("harness_scenarios"))
     names: list[str] = config.getoption("harness_harness")
-    seams: dict[str, Seam] = {}
-    for name in names:
-        for seam in [table[each] for each in table] if name == "all" else [table.get(name)]:
-            if seam.name in seams and seams[seam.name] != seam and name != "all":
-                raise pytest.UsageError(f"--harness names {seam.name} in two versions; run pytest once for each")
-            seams.setdefault(seam.name, seam)
+    seams, groups = _seams(names, table)
     sandboxes = _known("sandbox", config.getoption("harness_sandbox") or list(SANDBOXES), SANDBOXES)
     engine = _known("engine", [config.getoption("harness_engine")], ENGINES)[0]
     attempts: int = config.getoption("harness_attempts")
     if not 1 <= attempts <= MOST_ATTEMPTS:
         raise pytest.UsageError(f"--attempts {attempts}: a number from 1 to {MOST_ATTEMPTS} is needed")
-    for seam in seams.values():
-        for scenario in seam.scenarios:
-            scenarios[scenario]  # a row that declares what is not there is refused, also where it is not asked for
+    asked: list[str] = config.getoption("harness_scenario")
+    for scenario in [*asked, *(each for seam in seams.values() for each in seam.scenarios)]:
+        scenarios[scenario]  # a row that declares what is not there is refused, also where it is not asked for
+    rows = [wanted(seam, groups.get(seam.name, frozenset()), asked) for seam in seams.values()]
+    choice = choose(rows, sandboxes, full_matrix=config.getoption("harness_full_matrix"))
+    if not choice.cells:
+        raise pytest.UsageError(_nothing_to_run(names, choice))
     pool = RolloutPool(config.getoption("harness_evidence_dir"), run_id=run_id, requirements=catalogue.version)
-    wanted: list[str] = config.getoption("harness_scenario")
     specs = [
-        RolloutSpec(seam, sandbox, engine, scenarios[scenario], number)
-        for seam in seams.values()
-        for sandbox in sandboxes
-        for scenario in wanted or seam.scenarios
+        RolloutSpec(seams[cell.harness], cell.sandbox, engine, scenarios[cell.scenario], number)
+        for cell in choice.cells
         for number in range(1, attempts + 1)
     ]
-    named = frozenset(name.partition("@")[0] for name in names if name != "all")
-    unavailable = table.unavailable if "all" in names else ()
-    return Plan(run_id, catalogue, tuple(_attempt(pool, spec) for spec in specs), named, unavailable, pool=pool, engine=engine)
+    named = frozenset(seams) - frozenset(groups)
+    attempted = tuple(_attempt(pool, spec) for spec in specs)
+    return Plan(run_id, catalogue, attempted, named, choice.left_out, pool=pool, engine=engine)
+
+
+def _seams(names: list[str], table: SeamTable) -> tuple[dict[str, Seam], dict[str, frozenset[str]]]:
+    """The rows that are asked for, and of each that was not named the groups that reached it."""
+    named: dict[str, Seam] = {}
+    for name in names:
+        if name not in GROUPS:
+            seam = table.get(name)
+            if named.setdefault(seam.name, seam) != seam:
+                raise pytest.UsageError(f"--harness names {seam.name} in two versions; run pytest once for each")
+    members = {ALL: list(table), FAST: fast_harnesses(table)}
+    groups = {
+        name: frozenset(group for group in GROUPS.intersection(names) if name in members[group])
+        for group in names
+        if group in GROUPS
+        for name in members[group]
+        if name not in named
+    }
+    return {**named, **{name: table[name] for name in groups}}, groups
+
+
+def fast_harnesses(table: SeamTable) -> list[str]:
+    """The rows of the fast tier."""
+    return [name for name in table if table[name].fast]
+
+
+def _nothing_to_run(names: list[str], choice: Choice) -> str:
+    said = f"--harness {', '.join(names)}: there is nothing to run"
+    if not choice.left_out:
+        return f"{said}, no row belongs to it; harness-conformance info lists the rows"
+    cell, why = choice.left_out[0]
+    return f"{said}; {cell.scenario} of {cell.harness}: {why}"
 
 
 def _attempt(pool: RolloutPool, spec: RolloutSpec) -> Attempt:

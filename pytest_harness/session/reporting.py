@@ -9,7 +9,7 @@ from pytest_harness.contract import Judgement, validity
 from pytest_harness.evidence import read_evidence
 from pytest_harness.reports.build import build_report
 from pytest_harness.reports.findings import write_findings
-from pytest_harness.reports.model import Report
+from pytest_harness.reports.model import LeftOut, Report
 from pytest_harness.session.judged import Judged
 from pytest_harness.session.plan import Plan
 from pytest_harness.verdict import Rollout, seam_verdicts
@@ -30,4 +30,5 @@ def report_of(plan: Plan, judged: Iterable[Judged], folders: Iterable[Path]) -> 
         if plan.keeps_findings:
             write_findings(folder, rollout, plan.catalogue.version)
     verdicts = seam_verdicts(rollouts, plan.catalogue)
-    return build_report(verdicts, catalogue=plan.catalogue, run_id=plan.run_id, folders=places, sabotage=plan.sabotage)
+    left_out = [LeftOut(rollout="{}-in-{}-{}".format(*each.cell), why=each.why) for each in plan.left_out]
+    return build_report(verdicts, catalogue=plan.catalogue, run_id=plan.run_id, folders=places, sabotage=plan.sabotage, left_out=left_out)

@@ -27,7 +27,7 @@ tool = "bash"
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        (["--harness=nonsense"], "there is no harness 'nonsense'; known: "),
+        (["--harness=qqqqq"], "there is no harness 'qqqqq'; known: "),
         (["--harness=mini-swe-agnet"], "did you mean mini-swe-agent?"),
         (["--harness=pi", "--scenario=edit_fiel"], "there is no scenario 'edit_fiel'; did you mean edit_file?"),
         (["--harness=pi", "--sandbox=cloud"], "--sandbox 'cloud' is not known to this version; known: local"),

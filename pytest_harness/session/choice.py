@@ -1,0 +1,123 @@
+"""Chooses what a run rolls out: of a harness that was named everything, of those that a group reached what is worth its time.
+
+A named harness runs in every sandbox and every scenario. For those that ``all`` or ``fast`` reached, a choice of *pairs* is enough by
+default where there is more than one sandbox: each harness meets each sandbox, each harness each scenario, and each sandbox each scenario at
+least once. What the choice leaves out is told, never dropped.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from typing import NamedTuple
+
+from pytest_harness.seams import Seam
+
+ALL = "all"
+FAST = "fast"
+GROUPS = frozenset({ALL, FAST})
+"""Names that stand for several rows."""
+FAST_SCENARIO = "edit_file"
+"""The scenario of the fast tier, where none is named."""
+PAIRWISE = "each of its pairs runs in another combination; --full-matrix runs this one too"
+
+
+class Cell(NamedTuple):
+    """One rollout, without its engine and its attempts."""
+
+    harness: str
+    sandbox: str
+    scenario: str
+
+
+class Omission(NamedTuple):
+    """A rollout that the choice leaves out, and why."""
+
+    cell: Cell
+    why: str
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """The scenarios of one row, and whether it was named."""
+
+    seam: Seam
+    scenarios: tuple[str, ...]
+    named: bool
+
+
+@dataclass(frozen=True)
+class Choice:
+    """What runs, and what does not."""
+
+    cells: tuple[Cell, ...]
+    left_out: tuple[Omission, ...]
+
+
+def wanted(seam: Seam, groups: frozenset[str], scenarios: Sequence[str]) -> Wanted:
+    """What is asked of a row that these groups reached; none of them if it was named. ``scenarios`` are those of the command line."""
+    if scenarios or not groups or ALL in groups:
+        return Wanted(seam, tuple(dict.fromkeys(scenarios or seam.scenarios)), named=not groups)
+    return Wanted(seam, (FAST_SCENARIO if FAST_SCENARIO in seam.scenarios else seam.scenarios[0],), named=False)
+
+
+def choose(rows: Iterable[Wanted], sandboxes: Sequence[str], *, full_matrix: bool) -> Choice:
+    """The rollouts of these rows, and what was left out of them."""
+    rows = tuple(rows)
+    left_out: list[Omission] = []
+    possible: dict[str, tuple[str, ...]] = {}
+    for row in rows:
+        excused = {} if row.named else row.seam.inapplicable
+        left_out += (
+            Omission(Cell(row.seam.name, sandbox, scenario), f"it does not apply: {excused[scenario]}")
+            for sandbox in sandboxes
+            for scenario in row.scenarios
+            if scenario in excused
+        )
+        possible[row.seam.name] = tuple(scenario for scenario in row.scenarios if scenario not in excused)
+    product = list(_product(possible, sandboxes))
+    if full_matrix:
+        return Choice(tuple(product), tuple(left_out))
+    named = {row.seam.name for row in rows if row.named}
+    reached = {harness: scenarios for harness, scenarios in possible.items() if harness not in named}
+    enough = frozenset(pairwise(reached, sandboxes))
+    cells = tuple(cell for cell in product if cell.harness in named or cell in enough)
+    left_out += (Omission(cell, PAIRWISE) for cell in product if cell.harness not in named and cell not in enough)
+    return Choice(cells, tuple(left_out))
+
+
+def pairwise(scenarios: Mapping[str, Sequence[str]], sandboxes: Sequence[str]) -> list[Cell]:
+    """A part of the product of each harness's scenarios and the sandboxes in which every pair of two of them occurs that occurs there.
+
+    Each harness and scenario is needed anyway, so each is given the sandbox that brings most pairs; what no such choice brought is added.
+    """
+    chosen: list[Cell] = []
+    met: set[frozenset[tuple[int, str]]] = set()
+    used: Counter[str] = Counter()
+
+    def gain(cell: Cell) -> tuple[int, int]:
+        return len(pairs(cell) - met), -used[cell.sandbox]
+
+    def take(cell: Cell) -> None:
+        chosen.append(cell)
+        met.update(pairs(cell))
+        used[cell.sandbox] += 1
+
+    for harness, own in scenarios.items():
+        for scenario in own:
+            take(max((Cell(harness, sandbox, scenario) for sandbox in sandboxes), key=gain))
+    for cell in _product(scenarios, sandboxes):
+        if pairs(cell) - met:
+            take(cell)
+    return chosen
+
+
+def pairs(cell: Cell) -> frozenset[frozenset[tuple[int, str]]]:
+    """The three pairs of a rollout."""
+    return frozenset(frozenset(pair) for pair in combinations(enumerate(cell), 2))
+
+
+def _product(scenarios: Mapping[str, Sequence[str]], sandboxes: Sequence[str]) -> Iterator[Cell]:
+    return (Cell(harness, sandbox, scenario) for harness, own in scenarios.items() for sandbox in sandboxes for scenario in own)

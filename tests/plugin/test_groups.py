@@ -1,0 +1,34 @@
+"""Names that stand for several rows: ``all`` and ``fast``."""
+
+from __future__ import annotations
+
+import pytest
+
+from pytest_harness.seams import SeamTable
+from pytest_harness.session.choice import FAST_SCENARIO
+
+ROLLOUT = "::test_rollout["
+
+
+def collected(run_pytest, folder, *arguments):
+    """The rollouts of a run that only collects."""
+    done = run_pytest(folder, "--collect-only", "-q", *arguments)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return [line.partition(ROLLOUT)[2].removesuffix("]") for line in done.stdout.splitlines() if ROLLOUT in line]
+
+
+def test_the_fast_tier_is_one_scenario_of_each_row_that_is_fast(tmp_path, run_pytest):
+    table = SeamTable.load()
+    fast = [name for name in table if table[name].fast]
+    assert collected(run_pytest, tmp_path, "--harness=fast") == [f"{name}-in-local-{FAST_SCENARIO}" for name in fast]
+
+
+def test_a_named_harness_beside_the_fast_tier_runs_all_of_its_scenarios(tmp_path, run_pytest):
+    rollouts = collected(run_pytest, tmp_path, "--harness=fast", "--harness=pi")
+    assert {each for each in rollouts if each.startswith("pi-in-")} == {f"pi-in-local-{name}" for name in SeamTable.load()["pi"].scenarios}
+
+
+@pytest.mark.parametrize("option", ["--full-matrix", "--conformance-full-matrix"])
+def test_the_full_matrix_of_one_sandbox_is_what_runs_anyway(tmp_path, run_pytest, option):
+    arguments = ("--harness=all", "--scenario=explore")
+    assert collected(run_pytest, tmp_path, *arguments, option) == collected(run_pytest, tmp_path, *arguments) != []
