@@ -125,7 +125,8 @@ def _token_cpu(result: Figures, direct: Figures) -> float | None:
 def _slope(result: Figures, direct: Figures) -> float:
     """Added ms per 1,000 ids between the first and the hundredth turn, 500 ids apart."""
     added = {turn: result["growth"][turn] - direct["growth"][turn] for turn in ("1", "100")}
-    return (added["100"] - added["1"]) / 49.5
+    slope: float = (added["100"] - added["1"]) / 49.5
+    return slope
 
 
 def _levels(results: Mapping[str, Figures]) -> str:
