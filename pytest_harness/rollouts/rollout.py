@@ -22,6 +22,7 @@ from pytest_harness.rollouts.aftermath import Aftermath
 from pytest_harness.rollouts.engines import SharedEngine, engine_of
 from pytest_harness.rollouts.spec import RolloutSpec
 from pytest_harness.rollouts.trial import agent_config, local_sandbox, run_trial
+from pytest_harness.rollouts.wording import worded, worded_facts
 from pytest_harness.rollouts.workplace import workplace
 from pytest_harness.sandboxes.bubblewrap import Sandbox, SandboxDiedError
 from pytest_harness.sandboxes.gates import gate
@@ -94,7 +95,7 @@ def _run(
         harness=spec.seam.name,
         sandbox=spec.sandbox,
         engine=spec.engine,
-        scenario=spec.scenario.facts,
+        scenario=worded_facts(spec.scenario, spec.seam),
         attempt=spec.attempt,
         seam=spec.seam.facts,
         model=model,
@@ -145,14 +146,14 @@ def is_gone(sandbox: Sandbox) -> bool:
 
 def script_of(spec: RolloutSpec) -> Script:
     """The scenario's script in the words of this harness's tools."""
-    shell = spec.seam.shell
+    shell, scenario = spec.seam.shell, worded(spec.scenario, spec.seam)
     return Script.for_seam(
-        spec.scenario.script,
+        scenario.script,
         shell_tool=shell.tool if shell else None,
         shell_argument=shell.argument if shell else "command",
         extra=shell.extra if shell else None,
-        finish_command=spec.seam.finish.command,
-        instruction=spec.scenario.instruction,
+        finish_command=spec.seam.finish.command if shell and shell.tool else None,
+        instruction=scenario.instruction,
     )
 
 

@@ -159,14 +159,23 @@ class StepLimit(Row):
 
 
 class Shell(Row):
-    """Which of the tools that the harness offers runs a shell command: the tool that the scripted engine calls."""
+    """How the scripted engine has the harness run a shell command: by a call of one of the tools that it offers, or in so many words."""
 
-    tool: Text = Field(examples=["bash"])
-    """The tool's name on the wire."""
+    tool: Text | None = Field(default=None, examples=["bash"])
+    """The tool's name on the wire. Exactly one of ``tool`` and ``text``."""
     argument: Text = Field(default="command", examples=["command"])
     """The argument that takes the command line."""
     extra: dict[str, JsonValue] = Field(default={}, examples=[{"timeout": 60}])
     """Further arguments that the tool's schema requires."""
+    text: Text | None = Field(default=None, examples=["{text}\n\n```sh\n{command}\n```"])
+    """The reply that a harness without tools takes a command from: ``{command}`` is the command, ``{text}`` what is said besides;
+    ``{command_in_json}`` and ``{text_in_json}`` are the same as parts of a JSON string."""
+
+    @model_validator(mode="after")
+    def _exactly_one_way_to_run_a_command(self) -> Self:
+        if (self.tool is None) == (self.text is None):
+            raise PydanticCustomError("seam", f"{'neither' if self.tool is None else 'both'} of tool and text found, exactly one expected")
+        return self
 
 
 class Finish(Row):
@@ -174,6 +183,10 @@ class Finish(Row):
 
     command: Text | None = Field(default=None, examples=["echo COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT"])
     """The shell command that ends the run."""
+    text: Text | None = Field(default=None, examples=['{"done": true, "summary": "{text_in_json}"}'])
+    """The reply that ends the run, with ``{text}`` or ``{text_in_json}`` for what is said last."""
+    times: int = Field(default=1, ge=1, le=9, examples=[2])
+    """How often that must be said: 2 for a harness that asks whether one is sure."""
 
 
 class Native(Row):
@@ -308,7 +321,10 @@ class Seam(Row):
         )
 
 
-_LATER = (("accounting",), ("variant_of",), ("agent", "shims"), ("install", "also"))
+_LATER = (
+    *(("accounting",), ("variant_of",), ("agent", "shims"), ("install", "also")),
+    *(("shell", "text"), ("finish", "text"), ("finish", "times")),
+)
 """Keys that rows got later: where one says nothing, it is left out of the digest, so that rows without it keep theirs."""
 
 
@@ -317,6 +333,6 @@ def _leave_out_defaults(told: dict[str, Any], seam: Seam) -> None:
         table: dict[str, Any] = told
         part: BaseModel = seam
         for step in path:
-            table, part = table[step], getattr(part, step)
+            table, part = table[step] or {}, getattr(part, step)
         if key in table and getattr(part, key) == type(part).model_fields[key].get_default(call_default_factory=True):
             del table[key]

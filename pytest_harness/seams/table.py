@@ -25,6 +25,7 @@ NOT_SEAMS = frozenset({"sandboxes", Path(UNAVAILABLE).stem})
 
 _NO_NAMES: Mapping[str, str] = MappingProxyType({})
 _EVERYWHERE = frozenset({"url", "key", "model"})
+_SAID = frozenset({"text", "text_in_json"})
 
 
 class SeamTable:
@@ -204,6 +205,8 @@ def _unknown_placeholders(seam: Seam) -> Iterator[str]:
         ("agent", seam.agent.model_dump(exclude={"command"}), _EVERYWHERE),
         ("agent.command", seam.agent.command, _EVERYWHERE | {"instruction"}),
         ("step_limit", seam.step_limit and seam.step_limit.model_dump(), _EVERYWHERE | {"steps"}),
+        ("shell.text", seam.shell and seam.shell.text, _SAID | {"command", "command_in_json"}),
+        ("finish.text", seam.finish.text, _SAID),
     )
     for key, table, known in tables:
         expected = " ".join(f"{{{each}}}" for each in sorted(known))
