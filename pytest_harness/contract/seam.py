@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator
 
@@ -158,18 +159,27 @@ def it_keeps_to_its_step_limit(evidence: Evidence) -> Iterator[Fault]:
 
 
 def missing_commands(evidence: Evidence) -> list[Fault]:
-    """A fault for each scripted command that no delivered call of its turn holds."""
+    """A fault for each scripted command that no delivered call of its turn holds; nor its text, where the harness offers no tools."""
     groups = steps(evidence)
     faults = []
     for number, commands in enumerate(evidence.manifest.scenario.shell_commands):
         group = groups[number] if number < len(groups) else ()
-        texts = [text for turn in group for call in turn.harness.calls for text in argument_texts(call)]
+        texts = [text for turn in group for text in _told(turn)]
         for command in commands:
-            if not any(command in text for text in texts):
+            # What is said may be JSON itself, as the keystrokes of a terminal are.
+            if not any(command in text or json.dumps(command, ensure_ascii=False)[1:-1] in text for text in texts):
                 where = f"{line(group[-1].call)}, delivered.body tool_calls" if group else "calls.ndjson"
                 index = group[-1].call.index if group else None
                 faults.append(Fault(index, f"a call with {short(command)}", short("; ".join(texts)) or "no call", where))
     return faults
+
+
+def _told(turn: Turn) -> Iterator[str]:
+    """The texts in which a harness is told a command."""
+    for call in turn.harness.calls:
+        yield from argument_texts(call)
+    if not turn.has_tools:
+        yield from (choice.text for choice in turn.harness.choices.values())
 
 
 def _step_exceptions(evidence: Evidence) -> Iterator[tuple[str, str]]:
