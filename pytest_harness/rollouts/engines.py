@@ -29,6 +29,8 @@ from pytest_harness.rollouts.faults import FaultyEngine, Relay
 from pytest_harness.serving import BackgroundServer
 
 SCRIPTED_MODEL = "scripted"
+SCRIPTED_ROOM = 131072
+"""Tokens that the scripted engine has room for: harnesses are made for as many, and the first prompt of some is 32,000 of its tokens."""
 TINY_MODEL = "tiny"
 LOG = "vllm.log"
 
@@ -81,7 +83,7 @@ def engine_of(script: Script, shared: SharedEngine | None, *, salt: str, faults:
             yield Engine(reached, steer, shared.versions, shared.digests, shared.purpose, keep_log)
         return
     key = "sk-hc-" + secrets.token_urlsafe(32)
-    scripted = ScriptedEngine(script, model=SCRIPTED_MODEL, api_key=key, salt=salt)
+    scripted = ScriptedEngine(script, model=SCRIPTED_MODEL, max_model_len=SCRIPTED_ROOM, api_key=key, salt=salt, reasons=script.reasons)
     with BackgroundServer(FaultyEngine(scripted, script, faults) if faults else scripted) as server:
         yield Engine(Upstream(url=server.listen().url, api_key=key, model=SCRIPTED_MODEL))
 
