@@ -289,6 +289,7 @@ def _secret(option: str, variable: str | None) -> str | None:
 def doctor(
     seams: Seams = None,
     clear: Annotated[bool, typer.Option("--clear", help="Remove installed harnesses from the cache: those named, or all.")] = False,
+    install_vllm: Annotated[bool, typer.Option("--install-vllm", help="Install what --engine=vllm starts ahead of its first use.")] = False,
     names: Annotated[list[str] | None, typer.Argument(metavar="[HARNESS]...", help="With --clear: only these.")] = None,
 ) -> None:
     """Say what is here, what is missing and what to do about it, and how large the cache is."""
@@ -297,6 +298,11 @@ def doctor(
     console = _console()
     if names and not clear:
         fail(f"doctor looks at everything; to remove {', '.join(names)} from the cache write doctor --clear {' '.join(names)}")
+    if clear and install_vllm:
+        fail("--clear removes what is in the cache and --install-vllm puts something into it; run one after the other")
+    if install_vllm:
+        console.print(work.install_vllm(lambda said: console.print(said, highlight=False, markup=False, soft_wrap=True)), highlight=False)
+        return
     if clear:
         console.print(f"{decimal(work.clear(names=names or None))} freed", highlight=False)
         return

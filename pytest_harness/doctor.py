@@ -17,8 +17,9 @@ from pathlib import Path
 from typing import Literal
 
 from pytest_harness.provision import Cache, Entry, ProvisionError, find_installed
-from pytest_harness.provision.cache import VARIABLE
+from pytest_harness.provision.cache import VARIABLE, Progress
 from pytest_harness.provision.tools import uv_program
+from pytest_harness.provision.vllm import obtain_vllm
 from pytest_harness.rollouts.workplace import broken_off
 from pytest_harness.sandboxes import bubblewrap
 from pytest_harness.seams import NpmInstall, Seam, SeamTable
@@ -96,6 +97,12 @@ def clear(cache: Path | None = None, names: Collection[str] | None = None, here:
         except OSError as error:
             raise ProvisionError(f"{folder} cannot be removed ({error.strerror}); remove it yourself") from None
     return freed
+
+
+def install_vllm(progress: Progress, cache: Path | None = None) -> str:
+    """Install the vLLM that ``--engine=vllm`` starts on a CPU, with its models. Returns a sentence. Raises ProvisionError."""
+    vllm = obtain_vllm(Cache(cache), progress)
+    return f"vLLM {vllm.version} is installed at {vllm.python}"
 
 
 def size_of(folders: Iterable[Path]) -> int:

@@ -6,12 +6,15 @@ import shutil
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
 from pytest_harness import doctor
+from pytest_harness.cli import USAGE_ERROR, app
 from pytest_harness.provision import Cache, ProvisionError
 from pytest_harness.provision.cache import Entry, Facts, Made, Making
 from pytest_harness.provision.node import node_entry, npm_entry
 from pytest_harness.provision.python import pypi_entry
+from pytest_harness.provision.vllm import Vllm
 from pytest_harness.rollouts.workplace import broken_off, workplace
 from pytest_harness.seams import SeamTable
 
@@ -230,3 +233,17 @@ def test_a_cache_that_cannot_be_looked_into_is_a_prerequisite_that_is_missing(ca
     assert (line.state, line.fatal) == ("missing", True)
     assert "harness cannot be read (Permission denied); make it readable" in line.detail
     assert "total" not in lines(cache)
+
+
+def test_installing_vllm_ahead_says_what_is_there_then(tmp_path, monkeypatch):
+    there = Vllm(tmp_path / "python", "0.32.0", "digest", tmp_path / "model", "digest")
+    monkeypatch.setattr(doctor, "obtain_vllm", lambda cache, progress: progress(f"installing into {cache.root}") or there)
+    told: list[str] = []
+    assert doctor.install_vllm(told.append, tmp_path) == f"vLLM 0.32.0 is installed at {tmp_path / 'python'}"
+    assert told == [f"installing into {tmp_path}"]
+
+
+def test_installing_and_clearing_at_once_is_refused():
+    said = CliRunner().invoke(app, ["doctor", "--clear", "--install-vllm"])
+    assert said.exit_code == USAGE_ERROR
+    assert "run one after the other" in said.stderr
