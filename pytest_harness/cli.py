@@ -22,7 +22,6 @@ from pytest_harness.provision import ProvisionError
 from pytest_harness.requirements import Catalogue, RequirementsError, catalogue_versions, load_catalogue, read_set
 from pytest_harness.scenarios import ScenarioError, ScenarioTable
 from pytest_harness.seams import SeamError, SeamTable
-from pytest_harness.seams.template import new_seam_text
 
 app = typer.Typer(
     name="harness-conformance",
@@ -318,20 +317,33 @@ def doctor(
 
 @app.command("new-seam")
 def new_seam(
+    *,
     name: Annotated[str, typer.Argument(help="The name of the harness: lower-case letters, digits and hyphens.")],
+    npm: Annotated[str | None, typer.Option(metavar="PKG[@VERSION]", help="The harness is this package of npm.")] = None,
+    pypi: Annotated[str | None, typer.Option(metavar="PKG[==VERSION]", help="The harness is this package of PyPI.")] = None,
+    command: Annotated[
+        str | None,
+        typer.Option(metavar="'PROGRAM [OPTIONS {instruction}]'", help="Its program on this machine or of its package; how it is started."),
+    ] = None,
+    discover: Annotated[bool, typer.Option("--discover", help="Install it, run it in the sandbox, and find out the rest.")] = False,
+    tries: Annotated[int, typer.Option(metavar="N", help="With --discover: at most so many runs.")] = 30,
+    limit: Annotated[float, typer.Option(metavar="SECONDS", help="With --discover: the time limit of each.")] = 45,
     folder: Annotated[Path, typer.Option("--into", metavar="DIR", help="The folder for the row.")] = Path("seams"),
 ) -> None:
-    """Write a row for your own harness, to be filled in, and say how to run it."""
+    """Write a row for a harness with what can be found out about it, and say how to run it."""
+    from pytest_harness.discovery.command import Asked, new_row  # noqa: PLC0415 (only this command looks for a harness)
+
     path = folder / f"{name}.toml"
-    text = new_seam_text(name)
     try:
         if path.exists():
             fail(f"{path} is there already; choose another name or remove it first")
+        text = new_row(Asked(name, npm, pypi, command, discover, tries, limit), _console())
         folder.mkdir(parents=True, exist_ok=True)
         path.write_text(text, encoding="utf-8")
     except OSError as error:
         fail(f"{path} cannot be written ({error.strerror}); name a folder of yours with --into")
-    _console().print(f"{path} written; fill it in, then run: pytest --harness={name} --seams={folder}", highlight=False, soft_wrap=True)
+    then = "run it" if discover else "fill it in, then run"
+    _console().print(f"{path} written; {then}: pytest --harness={name} --seams={folder}", highlight=False, soft_wrap=True)
 
 
 if __name__ == "__main__":

@@ -11,7 +11,7 @@ import os
 import shlex
 import shutil
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from pytest_harness.provision.cache import Cache, Entry, Facts, Made, Making, Progress, ProvisionError
@@ -103,9 +103,21 @@ def npm_shims(entry: Entry, name: str, install: NpmInstall) -> dict[str, str]:
 
 def newest_npm(cache: Cache, install: NpmInstall, progress: Progress) -> str:
     """The exact version that npm calls latest. Raises ProvisionError if npm does not know the package."""
-    node, _ = obtain_node(cache, install.node, progress)
-    answer = ask(f"npm view {install.package}", [*_npm(node), "view", f"{install.package}@latest", "version"], _npm_environment(node))
-    return answer.splitlines()[-1].strip()
+    return view_npm(cache, install.node, f"{install.package}@latest", ("version",), progress).splitlines()[-1].strip()
+
+
+def view_npm(cache: Cache, node: str, spec: str, fields: Sequence[str], progress: Progress) -> str:
+    """What npm says of a package, as ``npm view SPEC FIELDS...`` prints it. Raises ProvisionError if npm does not know the package."""
+    entry, _ = obtain_node(cache, node, progress)
+    return ask(f"npm view {spec}", [*_npm(entry), "view", spec, *fields], _npm_environment(entry))
+
+
+def node_satisfies(cache: Cache, node: str, wanted: str, progress: Progress) -> bool:
+    """Whether this version of Node is one of those that a package's ``engines`` wants, as npm itself understands the range."""
+    entry, _ = obtain_node(cache, node, progress)
+    semver = _npm(entry)[1].parents[1] / "node_modules" / "semver"
+    script = "const [where, version, range] = process.argv.slice(1); console.log(require(where).satisfies(version, range))"
+    return ask("semver", [node_program(entry), "-e", script, semver, node, wanted], {}) == "true"
 
 
 def _npm(node: Entry) -> tuple[Path, Path]:

@@ -1,0 +1,81 @@
+"""Installs a harness, reads its files for names, and searches for the way to run it."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Callable
+from pathlib import Path
+
+from pytest_harness.discovery.draft import draft_of_found
+from pytest_harness.discovery.lab import Lab
+from pytest_harness.discovery.packages import Package
+from pytest_harness.discovery.scan import Words, mounted_folders, npm_folders, pypi_folders, scan
+from pytest_harness.discovery.search import Search, Told
+from pytest_harness.provision import Cache, Installed, ProvisionError, provision
+from pytest_harness.provision.node import npm_entry
+from pytest_harness.provision.python import pypi_entry
+from pytest_harness.sandboxes.bubblewrap import check
+from pytest_harness.scenarios import ScenarioTable
+from pytest_harness.seams import AgentTable, NpmInstall, PypiInstall, Seam, SeamError
+from pytest_harness.seams.template import Draft
+
+SCENARIO = "edit_file"
+"""The task that it is held to."""
+
+
+def discover(
+    draft: Draft,
+    package: Package,
+    *,
+    command: str,
+    line: str | None,
+    tries: int,
+    limit_sec: float,
+    cache: Path | None = None,
+    say: Callable[[str], None],
+    tell: Callable[[Told], None],
+) -> Draft:
+    """The draft with what was seen. Raises SeamError or ProvisionError in one sentence."""
+    if (reason := check()) is not None:
+        raise SeamError(reason)
+    installed = provision(_seam(draft), cache, say)
+    words = scan_installed(installed, draft.name, package, cache)
+    lab = Lab(installed, limit_sec=limit_sec)
+    scenario = ScenarioTable.load()[SCENARIO]
+    found = Search(lab, command, words, scenario, line=line, tries=tries, tell=tell).run()
+    return draft_of_found(draft, found)
+
+
+def program_of(line: str, package: Package) -> str:
+    """The command that a command line begins with, of those that the package has. Raises SeamError."""
+    program = Path(shlex.split(line)[0]).name
+    if program not in package.commands:
+        raise SeamError(f"--command {line}: {program} is none of the package's commands: {', '.join(package.commands)}")
+    return program
+
+
+def scan_installed(installed: Installed, name: str, package: Package, cache: Path | None) -> Words:
+    """The names in the harness's own files, without those of what it depends on."""
+    install = package.install
+    if isinstance(install, NpmInstall):
+        return scan(npm_folders(npm_entry(Cache(cache), name, install).tree, install.package))
+    if isinstance(install, PypiInstall):
+        site = next((pypi_entry(Cache(cache), name, install).tree / "venv" / "lib").glob("python*/site-packages"), None)
+        if site is None:
+            raise ProvisionError(f"{name}: its virtual environment has no site-packages; remove it with doctor --clear {name}")
+        return scan(pypi_folders(site, install.package))
+    return scan(mounted_folders(installed.mounts))
+
+
+def _seam(draft: Draft) -> Seam:
+    """A row that is good for installing."""
+    return Seam(
+        name=draft.name,
+        title=draft.title,
+        homepage=draft.homepage,
+        dialect="chat",
+        streams=False,
+        scenarios=(SCENARIO,),
+        install=draft.install,
+        agent=AgentTable(command=draft.command),
+    )

@@ -1,0 +1,174 @@
+"""Runs a harness once in the local sandbox, every channel's port open, and says what it did.
+
+The engine follows a script, so that nothing of this needs a model. A run ends with the harness, at its time limit, or a moment after the
+first answered call where that is all that is to be known.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import shlex
+import tempfile
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from pytest_harness.capture import CaptureProxy, Upstream
+from pytest_harness.discovery.channels import Channel, rendered
+from pytest_harness.discovery.lookups import LAYOUT_FILES, PORT, Lookups
+from pytest_harness.discovery.watch import Request, Watch
+from pytest_harness.engines.scripted import Script, ScriptedEngine
+from pytest_harness.evidence import Call
+from pytest_harness.provision import Installed
+from pytest_harness.sandboxes.bubblewrap import Sandbox
+from pytest_harness.sandboxes.layout import HOME, Layout, Mount
+from pytest_harness.sandboxes.running import Finished, Runner
+from pytest_harness.seams.placeholders import fill
+from pytest_harness.serving import BackgroundServer
+
+WORKDIR = "/app"
+LOGS = "/logs/agent"
+MODEL = "scripted"
+FIRST_PORT = 8601
+GRACE_SEC = 2.0
+"""How long a harness may still go on after its first answer, where only that is to be known: other calls come with it."""
+_OUTPUT_LIMIT = 1 << 20
+_LOOK = 20
+"""Seconds within which the sandbox must have been looked at afterwards."""
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What one run did."""
+
+    code: int | None
+    """Its exit status; None where it was ended by us."""
+    output: str
+    requests: tuple[Request, ...]
+    calls: tuple[Call, ...]
+    hosts: tuple[str, ...]
+    """The hosts that it asked for by name."""
+    logs: tuple[str, ...]
+    """The files outside the work folder that hold words of the task."""
+    seconds: float
+
+    @property
+    def answered(self) -> tuple[Call, ...]:
+        """The model calls that were answered well."""
+        return tuple(call for call in self.calls if call.outcome == "complete")
+
+    @property
+    def moved(self) -> tuple[Request, ...]:
+        """The requests for a completion."""
+        return tuple(request for request in self.requests if request.model_call)
+
+
+class Lab:
+    """Runs one harness as often as it is asked to, each time in a sandbox of its own."""
+
+    def __init__(self, installed: Installed, *, limit_sec: float) -> None:
+        self._installed = installed
+        self.limit_sec = limit_sec
+
+    def ask(self, command: str) -> tuple[int, str]:
+        """The exit status and the output of a command that needs no model, such as one for help."""
+        with self._sandbox({}) as sandbox:
+            finished = asyncio.run(_run(sandbox, command, {}, self.limit_sec, None))
+        return (124, "") if finished is None else (finished.code, _text(finished))
+
+    def run(
+        self, command: str, *, instruction: str, channels: Sequence[Channel], switches: Mapping[str, str], script: Script, whole: bool
+    ) -> Seen:
+        """One run. ``command`` has the placeholders of a row's; ``whole`` lets it go on after the first answer."""
+        setting = rendered(channels, first_port=FIRST_PORT, model=MODEL)
+        env = {**switches, **setting.env}
+        line = str(fill(command, setting.values)).replace("{instruction}", shlex.quote(instruction))
+        proxy = CaptureProxy()
+        with contextlib.ExitStack() as stack:
+            folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="harness-discovery-")))
+            engine = stack.enter_context(BackgroundServer(ScriptedEngine(script, model=MODEL)))
+            session = proxy.open_session(Upstream(url=engine.listen().url, model=MODEL), folder / "journal.ndjson")
+            first = _First()
+            watch = Watch(proxy, session.key, ports=setting.ports, keys=setting.keys, answered=first.set)
+            server = stack.enter_context(BackgroundServer(watch))
+            sandbox = stack.enter_context(self._sandbox(setting.files))
+            lookups = stack.enter_context(Lookups(sandbox.datagrams(PORT)))
+            for port in setting.ports:
+                server.listen(sandbox.listener(port))
+            started = time.monotonic()
+            finished, logs = asyncio.run(self._observe(sandbox, line, env, instruction, None if whole else first))
+            seconds = time.monotonic() - started
+            calls = session.close()
+            return Seen(
+                code=None if finished is None else finished.code,
+                output="" if finished is None else _text(finished),
+                requests=tuple(watch.requests),
+                calls=calls,
+                hosts=lookups.names,
+                logs=logs,
+                seconds=seconds,
+            )
+
+    async def _observe(
+        self, sandbox: Sandbox, line: str, env: Mapping[str, str], instruction: str, first: _First | None
+    ) -> tuple[Finished | None, tuple[str, ...]]:
+        finished = await _run(sandbox, line, env, self.limit_sec, first)
+        words = shlex.quote(instruction.strip().splitlines()[0][:40])
+        look = f"find {HOME} /tmp /var /logs -xdev -type f -size -64M -exec grep -lFa -e {words} {{}} +"
+        listing = await _run(sandbox, look, {}, _LOOK, None)
+        return finished, () if listing is None else tuple(sorted(listing.stdout.decode(errors="replace").splitlines()))
+
+    @contextlib.contextmanager
+    def _sandbox(self, files: Mapping[str, str]) -> Iterator[Sandbox]:
+        with tempfile.TemporaryDirectory(prefix="harness-discovery-") as folder:
+            mounts = []
+            for number, (path, text) in enumerate(LAYOUT_FILES.items()):
+                source = Path(folder, str(number))
+                source.write_text(text, encoding="utf-8")
+                source.chmod(0o644)
+                mounts.append(Mount(source, path))
+            layout = Layout(mounts=(*mounts, *self._installed.mounts), shims=self._installed.shims, files=files)
+            with Sandbox.start("discovery", layout) as sandbox:
+                yield sandbox
+
+
+class _First:
+    """Says to a waiting coroutine, from another thread, that the first call was answered."""
+
+    def __init__(self) -> None:
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._event: asyncio.Event | None = None
+
+    def set(self) -> None:
+        if self._loop is not None and self._event is not None:
+            with contextlib.suppress(RuntimeError):  # the run is over already
+                self._loop.call_soon_threadsafe(self._event.set)
+
+    async def wait(self) -> None:
+        self._loop, self._event = asyncio.get_running_loop(), asyncio.Event()
+        await self._event.wait()
+        await asyncio.sleep(GRACE_SEC)
+
+
+async def _run(sandbox: Sandbox, line: str, env: Mapping[str, str], limit_sec: float, first: _First | None) -> Finished | None:
+    """Run a shell command in the work folder; None where it was ended by us."""
+    runner = Runner(sandbox, _OUTPUT_LIMIT)
+    argv = ["/bin/bash", "-c", f"mkdir -p {WORKDIR} {LOGS} && cd {WORKDIR} && {line}"]
+    running = asyncio.ensure_future(runner.run(argv, env=env, timeout=limit_sec))
+    enough = asyncio.ensure_future(first.wait() if first else asyncio.Event().wait())
+    try:
+        await asyncio.wait({running, enough}, return_when=asyncio.FIRST_COMPLETED)
+        if not running.done():
+            running.cancel()
+        return await running
+    except (TimeoutError, asyncio.CancelledError):
+        return None
+    finally:
+        enough.cancel()
+        runner.close()
+
+
+def _text(finished: Finished) -> str:
+    return (finished.stdout + finished.stderr).decode(errors="replace")

@@ -1,0 +1,42 @@
+"""Where a harness keeps its own session log, by the files that a run has left in its home and what stands in them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from pathlib import PurePosixPath
+
+from pytest_harness.sandboxes.layout import HOME
+
+_MADE_UP = re.compile(r"\d{4,}|[0-9a-f]{8,}|^[-_]+|(ses|session|run|wd)[-_]\w*\d")
+"""Parts of a path that are another in each run: dates, ids, folders named after the work's."""
+_NO_LOGS = frozenset({".cache", "cache", "tmp", "node_modules"})
+
+
+def log_place(files: Sequence[str], workdir: str) -> str | None:
+    """The file, or the folder above what has another name in each run; None where there is none.
+
+    ``files`` are absolute paths of files that hold the task's words. Of several places the one with the most of them is taken.
+    """
+    work = PurePosixPath(workdir).name
+    places = [place for file in files if (place := _steady(PurePosixPath(file), work)) is not None]
+    if not places:
+        return None
+    found = max(places, key=lambda place: (places.count(place), _speaks(place), -len(place)))
+    return f"~{found.removeprefix(HOME)}" if found.startswith(f"{HOME}/") else found
+
+
+def _steady(path: PurePosixPath, work: str) -> str | None:
+    if _NO_LOGS & set(path.parts):
+        return None
+    kept = PurePosixPath("/")
+    for part in path.parts[1:]:
+        if _MADE_UP.search(part) or work in re.split(r"[-_]", part):
+            break
+        kept /= part
+    # A whole home is no log's place.
+    return None if kept in {PurePosixPath("/"), PurePosixPath(HOME), PurePosixPath(HOME).parent} else str(kept)
+
+
+def _speaks(place: str) -> bool:
+    return any(word in place.lower() for word in ("session", "history", "log", "chat", "conversation", "trajector"))
