@@ -146,13 +146,14 @@ def is_gone(sandbox: Sandbox) -> bool:
 
 def script_of(spec: RolloutSpec) -> Script:
     """The scenario's script in the words of this harness's tools."""
-    shell, scenario = spec.seam.shell, worded(spec.scenario, spec.seam)
+    row, scenario = spec.seam.shell, worded(spec.scenario, spec.seam)
+    shell = None if row is None or row.text is not None else row
     return Script.for_seam(
         scenario.script,
         shell_tool=shell.tool if shell else None,
         shell_argument=shell.argument if shell else "command",
         extra=shell.extra if shell else None,
-        finish_command=spec.seam.finish.command if shell and shell.tool else None,
+        finish_command=spec.seam.finish.command if shell else None,
         instruction=scenario.instruction,
     )
 

@@ -162,19 +162,20 @@ class Shell(Row):
     """How the scripted engine has the harness run a shell command: by a call of one of the tools that it offers, or in so many words."""
 
     tool: Text | None = Field(default=None, examples=["bash"])
-    """The tool's name on the wire. Exactly one of ``tool`` and ``text``."""
+    """The tool's name on the wire."""
     argument: Text = Field(default="command", examples=["command"])
     """The argument that takes the command line."""
     extra: dict[str, JsonValue] = Field(default={}, examples=[{"timeout": 60}])
     """Further arguments that the tool's schema requires."""
     text: Text | None = Field(default=None, examples=["{text}\n\n```sh\n{command}\n```"])
     """The reply that a harness without tools takes a command from: ``{command}`` is the command, ``{text}`` what is said besides;
-    ``{command_in_json}`` and ``{text_in_json}`` are the same as parts of a JSON string."""
+    ``{command_in_json}`` and ``{text_in_json}`` are the same as parts of a JSON string. A variant may lay it over the row's tool, which
+    is not called then."""
 
     @model_validator(mode="after")
-    def _exactly_one_way_to_run_a_command(self) -> Self:
-        if (self.tool is None) == (self.text is None):
-            raise PydanticCustomError("seam", f"{'neither' if self.tool is None else 'both'} of tool and text found, exactly one expected")
+    def _some_way_to_run_a_command(self) -> Self:
+        if self.tool is None and self.text is None:
+            raise PydanticCustomError("seam", "neither of tool and text found, the name of a tool or the text of a reply expected")
         return self
 
 

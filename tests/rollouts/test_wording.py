@@ -3,8 +3,10 @@
 import json
 from pathlib import Path
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pydantic import ValidationError
 
 from pytest_harness.rollouts.wording import worded, worded_facts
 from pytest_harness.scenarios import Scenario, ScenarioStep
@@ -77,3 +79,13 @@ def test_for_every_command_and_text_a_template_of_json_gives_json_that_says_both
 def test_for_every_command_a_plain_template_says_it_as_it_is(command: str):
     told = scenario(ScenarioStep("", (command,), ("",)))
     assert texts(worded(told, seam(Shell(text="Run: {command}"))))[0] == f"Run: {command}"
+
+
+def test_a_text_that_a_variant_lays_over_the_rows_tool_is_what_is_said():
+    told = scenario(ScenarioStep("", ("ls",), ("",)))
+    assert texts(worded(told, seam(Shell(tool="bash", text="Run: {command}"), Finish(command="echo END")))) == ["Run: ls", "Run: echo END"]
+
+
+def test_a_shell_that_can_be_run_in_no_way_is_refused():
+    with pytest.raises(ValidationError, match="neither of tool and text"):
+        Shell(argument="command")
