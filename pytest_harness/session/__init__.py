@@ -94,11 +94,15 @@ class ConformanceSession:
             metafunc.parametrize(("harness_attempt", "harness_requirement"), parameters)
         else:
             single = [pytest.param(attempt, id=attempt.id, marks=self._group(attempt)) for attempt in self.plan.attempts]
-            metafunc.parametrize("harness_attempt", single)
+            metafunc.parametrize("harness_attempt", single + self._unavailable())
 
     def _group(self, attempt: Attempt) -> list[pytest.MarkDecorator]:
         """Keeps the tests of an attempt on one xdist worker. Without xdist the mark is unknown, and a host may be strict about those."""
         return [pytest.mark.xdist_group(attempt.id)] if self.config.pluginmanager.hasplugin("xdist") else []
+
+    def _unavailable(self) -> list[pytest.ParameterSet]:
+        """A test that is skipped, with the reason, for each harness that ``all`` means and no row runs."""
+        return [pytest.param(each, id=each.name, marks=pytest.mark.skip(reason=each.sentence)) for each in self.plan.unavailable]
 
     # -- running ----------------------------------------------------------------------------------------------------------
 
@@ -154,6 +158,8 @@ class ConformanceSession:
         report = self.report
 
         def print_all(console: Console) -> None:
+            for each in self.plan.unavailable:
+                console.print(each.sentence, highlight=False, markup=False, soft_wrap=True, style="dim")
             for line in sentences(report.left_out):
                 console.print(line, highlight=False, markup=False, soft_wrap=True, style="dim")
             print_remarks(report, console)

@@ -18,7 +18,7 @@ from pytest_harness.requirements import Catalogue, Requirement, RequirementsErro
 from pytest_harness.rollouts.pool import RolloutPool
 from pytest_harness.rollouts.spec import RolloutSpec
 from pytest_harness.scenarios import ScenarioError, ScenarioTable
-from pytest_harness.seams import Seam, SeamError, SeamTable
+from pytest_harness.seams import Seam, SeamError, SeamTable, Unavailable
 from pytest_harness.session.choice import ALL, FAST, GROUPS, Choice, Omission, choose, wanted
 
 SANDBOXES = ("local",)
@@ -51,6 +51,8 @@ class Plan:
     """The harnesses named one by one; the others were reached by a group or are replayed."""
     left_out: tuple[Omission, ...] = ()
     """What was in reach and does not run."""
+    unavailable: tuple[Unavailable, ...] = ()
+    """The harnesses that ``all`` means too and that no row runs: they are told, and nothing of them is run."""
     evidence_dir: Path = EVIDENCE_DIR
     report_dir: Path = REPORT_DIR
     pool: RolloutPool | None = None
@@ -156,8 +158,9 @@ def _live(config: pytest.Config, run_id: str, catalogue: Catalogue) -> Plan:
         for number in range(1, attempts + 1)
     ]
     named = frozenset(seams) - frozenset(groups)
+    unavailable = table.unavailable if ALL in names else ()
     attempted = tuple(_attempt(pool, spec) for spec in specs)
-    return Plan(run_id, catalogue, attempted, named, choice.left_out, pool=pool, engine=engine)
+    return Plan(run_id, catalogue, attempted, named, choice.left_out, unavailable, pool=pool, engine=engine)
 
 
 def _seams(names: list[str], table: SeamTable) -> tuple[dict[str, Seam], dict[str, frozenset[str]]]:
