@@ -6,12 +6,14 @@ TOOLS := .tools
 STAMP := $(VENV)/.ready
 UV := $(shell command -v uv || echo $(TOOLS)/bin/uv)
 
-.PHONY: help demo test lint unit rollouts differential benchmark lock clean
+.PHONY: help demo test lint unit fast rollouts table reports differential benchmark lock clean
 
 help:
 	@echo "make demo   judge two real harnesses, mini-swe-agent and pi, end to end"
-	@echo "make test   lint, types, unit tests, plugin tests, the wire suite on our proxy, the runtime suite on our runtime, and the rollouts of the demo"
-	@echo "make lint | unit | rollouts   the parts of make test"
+	@echo "make test   lint, types, unit tests, plugin tests, the wire suite on our proxy, the runtime suite on our runtime, the fast tier, and the rollouts of the demo"
+	@echo "make lint | unit | fast | rollouts   the parts of make test"
+	@echo "make table  every harness of the table over all its scenarios; installs what is missing"
+	@echo "make reports   publish the evidence of make table: reports/ and the table in the README"
 	@echo "make differential   the scripted engine beside a real vLLM, which is installed into the cache if it is not there"
 	@echo "make benchmark   what the proxy costs beside a direct call and its peers, into docs/performance.md"
 	@echo "make lock   resolve requirements.lock anew"
@@ -20,7 +22,7 @@ help:
 demo: $(STAMP)
 	$(VENV)/bin/pytest --harness=mini-swe-agent --harness=pi
 
-test: lint unit rollouts
+test: lint unit fast rollouts
 
 lint: $(STAMP)
 	$(VENV)/bin/ruff check .
@@ -34,9 +36,20 @@ unit: $(STAMP)
 	$(VENV)/bin/pytest --proxy=bundled -n 2
 	$(VENV)/bin/pytest --runtime=bundled
 
+# One scenario of each row that is fast, on every change.
+fast: $(STAMP)
+	$(VENV)/bin/pytest --harness=fast -n 2
+
 rollouts: $(STAMP)
 	$(VENV)/bin/pytest --harness=mini-swe-agent --harness=pi -n 2
 	$(VENV)/bin/pytest --replay .harness/evidence
+
+# The whole table, nightly or on request. It is red where it found something, and that is published too.
+table: $(STAMP)
+	$(VENV)/bin/pytest --harness=all -n 2
+
+reports: $(STAMP)
+	$(VENV)/bin/harness-conformance publish .harness/evidence --into reports --readme README.md
 
 differential: $(STAMP)
 	$(VENV)/bin/pytest tests/differential/against_vllm.py tests/differential/proxy_before_vllm.py -p no:cacheprovider

@@ -19,6 +19,7 @@ from pytest_harness.collect import CollectError, LedgerError
 from pytest_harness.evidence import Evidence, EvidenceError, find_evidence, read_evidence
 from pytest_harness.places import EVIDENCE_DIR, REPLAY_DIR, ROLLOUT_DIR
 from pytest_harness.provision import ProvisionError
+from pytest_harness.reports.published import PublishError
 from pytest_harness.requirements import Catalogue, RequirementsError, catalogue_versions, load_catalogue, read_set
 from pytest_harness.scenarios import ScenarioError, ScenarioTable
 from pytest_harness.seams import SeamError, SeamTable
@@ -31,7 +32,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 
-USER_ERRORS = (SeamError, ScenarioError, RequirementsError, EvidenceError, ProvisionError, CollectError, LedgerError)
+USER_ERRORS = (SeamError, ScenarioError, RequirementsError, EvidenceError, ProvisionError, CollectError, LedgerError, PublishError)
 USAGE_ERROR = 4
 """The exit code of a command that was asked for what cannot be, as pytest's."""
 INTERRUPTED = 130
@@ -220,6 +221,24 @@ def _fill(root: Path, evidences: dict[Path, Evidence], catalogue: Catalogue, con
         console.print(f"not filled: {sentence}", highlight=False, markup=False, soft_wrap=True)
     console.print(f"filled trajectories: {len(written)} of {len(evidences)} in {root}", highlight=False, markup=False, soft_wrap=True)
     return not refused
+
+
+@app.command()
+def publish(
+    evidence: Annotated[Path, typer.Argument(parser=_folder, metavar="EVIDENCE", help=f"A folder with evidence, such as {EVIDENCE_DIR}.")],
+    into: Annotated[Path, typer.Option(parser=_folder, metavar="DIR", help="Where the published reports are.")] = Path("reports"),
+    readme: Annotated[Path | None, typer.Option(metavar="FILE", help="A page whose table between the markers is made anew.")] = None,
+    seams: Seams = None,
+) -> None:
+    """Publish the report of each seam and the matrix, from a run's evidence. Exit code 1 if something is left to be run again."""
+    from pytest_harness.reports.publish import publish as publish_reports  # noqa: PLC0415 (only this command publishes)
+
+    outcome = publish_reports(evidence, into, seams=SeamTable.load(*(seams or ())), catalogue=load_catalogue(None), readme=readme)
+    console = _console()
+    for sentence in (*(f"not published: {each}" for each in outcome.passed_over), *(f"open: {each}" for each in outcome.open)):
+        console.print(sentence, highlight=False, markup=False, soft_wrap=True)
+    console.print(f"{len(outcome.written)} reports published in {into}", highlight=False, markup=False, soft_wrap=True)
+    raise SystemExit(1 if outcome.open else 0)
 
 
 @app.command()

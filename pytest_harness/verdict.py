@@ -215,14 +215,14 @@ def _requirement(requirement: Requirement, valid: list[Rollout]) -> RequirementV
                 cells[manifest.engine, manifest.scenario.name].add(judgement.result)
     return RequirementVerdict(
         requirement=requirement,
-        standing=_standing(list(cells.values())),
+        standing=standing_of(list(cells.values())),
         counts=dict(Counter(judgement.result for judgement in judgements)),
         findings=tuple(finding for judgement in judgements for finding in judgement.findings),
         reasons=tuple(dict.fromkeys(judgement.reason for judgement in judgements if judgement.reason)),
     )
 
 
-def _standing(cells: list[set[str]]) -> Standing:
+def standing_of(cells: list[set[str]]) -> Standing:
     """A cell holds the results of the attempts of one scenario on one engine: only there do pass and failure mean luck."""
     failing = [cell for cell in cells if "failed" in cell]
     if failing:

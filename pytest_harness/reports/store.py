@@ -23,5 +23,10 @@ def write_report(report: Report, folder: Path) -> Path:
 
 def write_document(document: BaseModel, path: Path) -> None:
     """Write any report's document as JSON, whatever the names in it are made of. Raises OSError."""
+    write_text(path, as_json(document))
+
+
+def as_json(document: BaseModel) -> str:
+    """The text of any report's document."""
     # Not model_dump_json(), which refuses lone surrogates: names that were read from files and folders may have some.
-    write_text(path, json.dumps(document.model_dump(mode="json"), indent=1, ensure_ascii=False) + "\n")
+    return json.dumps(document.model_dump(mode="json"), indent=1, ensure_ascii=False) + "\n"
