@@ -6,11 +6,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pytest_harness.provision.cache import Cache, Entry, Facts, Progress, ProvisionError
+from pytest_harness.provision.inside_harbor import harbor_digest, harbor_version
 from pytest_harness.provision.node import newest_npm, node_entry, npm_entry, npm_shims, npm_targets, obtain_npm
 from pytest_harness.provision.preinstalled import preinstalled_digest, preinstalled_folder, preinstalled_shims, preinstalled_version
 from pytest_harness.provision.python import newest_pypi, obtain_pypi, pypi_entry, pypi_shims
 from pytest_harness.sandboxes.layout import LayoutError, Mount
-from pytest_harness.seams import NpmInstall, PreinstalledInstall, PypiInstall, Seam
+from pytest_harness.seams import HarborInstall, NpmInstall, PreinstalledInstall, PypiInstall, Seam
 
 
 @dataclass(frozen=True)
@@ -40,6 +41,8 @@ def provision(seam: Seam, cache: Path | None = None, progress: Progress | None =
     install = seam.install
     if isinstance(install, PreinstalledInstall):
         return _preinstalled(seam, install)
+    if isinstance(install, HarborInstall):
+        return Installed(seam.name, None, harbor_version(), harbor_digest(), (), {})
     if isinstance(install, NpmInstall):
         if install.version == "latest":
             install = install.model_copy(update={"version": newest_npm(place, install, tell)})
@@ -57,6 +60,8 @@ def find_installed(seam: Seam, cache: Path | None = None) -> Installed | None:
     install = seam.install
     if isinstance(install, PreinstalledInstall):
         return _preinstalled(seam, install)
+    if isinstance(install, HarborInstall):
+        return Installed(seam.name, None, harbor_version(), harbor_digest(), (), {})
     entry = npm_entry(place, seam.harness, install) if isinstance(install, NpmInstall) else pypi_entry(place, seam.harness, install)
     facts = entry.facts()
     return None if facts is None else _installed(seam, place, install, entry, facts)
@@ -70,6 +75,8 @@ def _installed(seam: Seam, cache: Cache, install: NpmInstall | PypiInstall, entr
     else:
         shims = pypi_shims(entry, install)
         mounts = _mounts(entry.tree, *facts.mounts)
+        if install.at is not None:
+            mounts += (Mount(entry.tree / "venv", install.at),)
     return Installed(seam.name, seam.version, facts.version, facts.digest, mounts, shims)
 
 

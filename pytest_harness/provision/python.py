@@ -67,8 +67,13 @@ def _choice(install: PypiInstall) -> tuple[str, ...]:
 
 
 def installer_environment() -> dict[str, str]:
-    """What an installer's environment gets: the Python that runs us is the first that uv tries, since it is there already."""
-    return {"PATH": f"{sys.base_prefix}/bin{os.pathsep}{os.environ.get('PATH', '')}"}
+    """What an installer's environment gets: the Python that runs us is the first that uv tries, since it is there already.
+
+    The last are those that a version manager keeps beside it, whose own launchers run none that is not switched on.
+    """
+    base = Path(sys.base_prefix)
+    beside = sorted(folder for folder in base.parent.glob("*/bin") if (folder / "python3").exists() and folder != base / "bin")
+    return {"PATH": os.pathsep.join([f"{base}/bin", os.environ.get("PATH", ""), *map(str, beside)])}
 
 
 def outside_of_system(base: Path) -> tuple[str, ...]:

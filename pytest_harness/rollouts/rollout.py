@@ -67,14 +67,17 @@ def _run(
     with engine_of(script_of(spec), shared, salt=attempt_id, faults=faults) as engine, BackgroundServer(proxy) as proxy_server:
         model = engine.upstream.model
         session = proxy.open_session(engine.upstream, journal=work / "journal.ndjson", steer=engine.steer, purpose=engine.purpose)
-        address = f"127.0.0.1:{PROXY_PORT}"
+        # What runs in Harbor's process finds the proxy at a port of this machine's loopback, for this rollout alone.
+        outside = proxy_server.listen() if spec.seam.outside else None
+        address = f"127.0.0.1:{PROXY_PORT}" if outside is None else outside.url.removeprefix("http://")
         agent = spec.seam.render(url=f"http://{address}", key=session.key, model=model, steps=spec.step_limit)
         aftermath = Aftermath(work=work, secret=session.key, address=address)
         sandboxes: list[Sandbox] = []
 
         def serve_inside(sandbox: Sandbox) -> None:
             sandboxes.append(sandbox)
-            proxy_server.listen(sandbox.listener(PROXY_PORT))
+            if outside is None:
+                proxy_server.listen(sandbox.listener(PROXY_PORT))
 
         with gate(serve_inside) as gate_key:
             ending = asyncio.run(
@@ -110,7 +113,7 @@ def _run(
         digests={"harness": installed.digest, **engine.digests},
         rejected=proxy.rejected,
         key_digest=hashlib.sha256(session.key.encode()).hexdigest(),
-        network="none",  # the local sandbox has no way out but the proxy's port
+        network="open" if spec.seam.outside else "none",  # the local sandbox has no way out but the proxy's port
         step_limit=spec.step_limit,
         purpose=session.purpose,
         sandbox_gone=all(map(is_gone, sandboxes)),

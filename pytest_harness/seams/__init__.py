@@ -3,6 +3,7 @@
 from pytest_harness.seams.rows import (
     AgentTable,
     Finish,
+    HarborInstall,
     Install,
     Native,
     NpmInstall,
@@ -20,6 +21,7 @@ from pytest_harness.seams.unavailable import Unavailable, read_unavailable, unav
 __all__ = [
     "AgentTable",
     "Finish",
+    "HarborInstall",
     "Install",
     "Native",
     "NpmInstall",

@@ -69,6 +69,8 @@ class PypiInstall(Row):
     """Further requirements, pinned, installed beside it."""
     commands: Commands = Field(examples=[{"mini-swe-agent": "mini-swe-agent"}])
     """Command in the sandbox -> program in the virtual environment's ``bin``."""
+    at: InsidePath | None = Field(default=None, examples=["/opt/my-agent-venv"])
+    """A further place at which the sandbox sees the virtual environment, where Harbor's adapter looks for it there."""
 
 
 class PreinstalledInstall(Row):
@@ -94,7 +96,13 @@ class PreinstalledInstall(Row):
         return self
 
 
-Install = Annotated[NpmInstall | PypiInstall | PreinstalledInstall, Field(discriminator="kind")]
+class HarborInstall(Row):
+    """Nothing: the harness is a part of Harbor and runs in its process, outside the sandbox, of which it uses a terminal."""
+
+    kind: Literal["harbor"]
+
+
+Install = Annotated[NpmInstall | PypiInstall | PreinstalledInstall | HarborInstall, Field(discriminator="kind")]
 
 
 class AgentTable(Row):
@@ -274,7 +282,12 @@ class Seam(Row):
     @property
     def version(self) -> str | None:
         """The version asked for, which may be ``latest``; None where only the installed harness knows."""
-        return self.install.version
+        return None if isinstance(self.install, HarborInstall) else self.install.version
+
+    @property
+    def outside(self) -> bool:
+        """Whether the harness runs in Harbor's own process and not in the sandbox."""
+        return isinstance(self.install, HarborInstall)
 
     @property
     def facts(self) -> SeamFacts:
@@ -323,7 +336,7 @@ class Seam(Row):
 
 
 _LATER = (
-    *(("accounting",), ("variant_of",), ("agent", "shims"), ("install", "also")),
+    *(("accounting",), ("variant_of",), ("agent", "shims"), ("install", "also"), ("install", "at")),
     *(("shell", "text"), ("finish", "text"), ("finish", "times")),
 )
 """Keys that rows got later: where one says nothing, it is left out of the digest, so that rows without it keep theirs."""

@@ -15,7 +15,7 @@ from pydantic import ValidationError
 from pytest_harness.resources import resource
 from pytest_harness.seams.faults import describe
 from pytest_harness.seams.placeholders import merge, placeholders
-from pytest_harness.seams.rows import VERSION, PreinstalledInstall, Seam, SeamError
+from pytest_harness.seams.rows import VERSION, HarborInstall, PreinstalledInstall, Seam, SeamError
 from pytest_harness.seams.unavailable import FILE as UNAVAILABLE
 from pytest_harness.seams.unavailable import Unavailable, read_unavailable
 from pytest_harness.textfile import TextFileError, read_toml
@@ -110,7 +110,7 @@ class SeamTable:
             raise SeamError(f"{spec!r} ends in @: write an exact version or latest after it, or leave the @ out")
         if not re.fullmatch(VERSION, version):
             raise SeamError(f"{version!r} is no version of {name}: write an exact one such as 1.6.0, or latest")
-        if isinstance(seam.install, PreinstalledInstall):
+        if isinstance(seam.install, PreinstalledInstall | HarborInstall):
             raise SeamError(f"{name} is installed already, in the version that it has: leave @{version} out")
         return seam.model_copy(update={"install": seam.install.model_copy(update={"version": version})})
 
@@ -157,6 +157,8 @@ def _seam_of(document: dict[str, Any], where: str) -> Seam:
         seam = seam.model_copy(update={"scenarios": tuple(name for name in _bundled_scenarios() if name not in seam.inapplicable)})
     faults = list(_unknown_placeholders(seam))
     faults += [f"inapplicable.{name}: found, but scenarios lists it too" for name in seam.inapplicable if name in seam.scenarios]
+    if seam.outside and seam.agent.harbor is None:
+        faults.append("agent.command: found, but what is installed with Harbor is started by agent.harbor")
     if faults:
         raise SeamError("\n".join(f"{where}: {fault}" for fault in faults))
     return seam

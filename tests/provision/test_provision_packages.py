@@ -109,6 +109,18 @@ def test_every_link_of_the_python_that_runs_it_lies_in_a_mount_or_in_the_system(
         link = Path(os.path.normpath(link.parent / link.readlink()))
 
 
+def test_an_environment_is_seen_at_a_further_place_too_where_the_row_names_one(tmp_path, wheels):
+    there = "/opt/mine"
+    installed = provision(pypi("1.0", at=there), tmp_path / "cache")
+    with Sandbox.start(layout=Layout(mounts=installed.mounts)) as sandbox:
+        assert sandbox.spawn([f"{there}/bin/python", "-c", "import mine_agent"]).wait() == 0
+
+
+def test_an_environment_at_a_further_place_is_no_other_installation(tmp_path, wheels):
+    first, second = (provision(pypi("1.0", **over), tmp_path / "cache") for over in ({}, {"at": "/opt/mine"}))
+    assert second.mounts[:-1] == first.mounts
+
+
 def test_latest_is_an_exact_version_before_it_is_installed(tmp_path, wheels):
     installed = provision(pypi("latest"), tmp_path / "cache")
     assert (installed.asked, installed.version) == ("latest", "1.1")

@@ -32,6 +32,17 @@ base_url = "{url}/v1"
 env = { KEY = "{key}" }
 """
 
+WITH_HARBOR = """\
+name = "mine"
+title = "my agent"
+homepage = "https://example.org"
+dialect = "chat"
+streams = true
+scenarios = ["edit_file"]
+install = { kind = "harbor" }
+agent = { harbor = "mine" }
+"""
+
 
 def row(folder: Path, text: str, name: str = "mine") -> Path:
     path = folder / f"{name}.toml"
@@ -131,8 +142,8 @@ def test_a_version_that_cannot_be_asked_for_is_refused(tmp_path):
         ('"1.0.0"', "1", 'mine.toml: install.version: 1 found, a string such as "1.6.0" expected'),
         ("streams = true", 'streams = "yes"', 'mine.toml: streams: "yes" found, true or false expected'),
         ('"chat"', '"caht"', 'mine.toml: dialect: "caht" found, "chat", "responses", "messages" or "gemini" expected'),
-        ('kind = "npm"', 'kind = "nmp"', 'mine.toml: install.kind: "nmp" found, "npm", "pypi", "preinstalled" expected'),
-        ('kind = "npm"\n', "", 'mine.toml: install.kind: nothing found, "npm" or "pypi" or "preinstalled" expected'),
+        ('kind = "npm"', 'kind = "nmp"', 'mine.toml: install.kind: "nmp" found, "npm", "pypi", "preinstalled", "harbor" expected'),
+        ('kind = "npm"\n', "", 'mine.toml: install.kind: nothing found, "npm" or "pypi" or "preinstalled" or "harbor" expected'),
         ('title = "my agent"\n', "", 'mine.toml: title: nothing found, a value such as "pi coding agent" expected'),
         ("title =", "titel =", "mine.toml: titel: unknown key found, title expected"),
         ('package = "mine"', 'packages = "mine"', "mine.toml: install.packages: unknown key found, package expected"),
@@ -196,6 +207,28 @@ def test_a_variant_is_the_row_with_its_own_tables_laid_over_it(tmp_path):
     assert (first.harness, second.harness, second.variant_of) == ("mine", "mine", "mine")
     assert second.install == first.install
     assert second.facts.digest != first.facts.digest
+
+
+def test_what_comes_with_harbor_has_harbors_version_and_no_other(tmp_path):
+    row(tmp_path, WITH_HARBOR)
+    table = SeamTable.load(tmp_path)
+    assert (table["mine"].outside, table["mine"].version) == (True, None)
+    with pytest.raises(SeamError, match="installed already, in the version that it has"):
+        table.get("mine@1.0.0")
+
+
+def test_what_comes_with_harbor_has_no_command_of_its_own(tmp_path):
+    row(tmp_path, WITH_HARBOR.replace('harbor = "mine"', 'command = "mine {instruction}"'))
+    with pytest.raises(SeamError, match=r"agent\.harbor"):
+        SeamTable.load(tmp_path)
+
+
+@pytest.mark.parametrize(("key", "text"), [("shell.text", "Run: {commmand}"), ("finish.text", "Done: {command}")])
+def test_a_placeholder_that_a_text_of_the_row_cannot_have_is_refused(tmp_path, key, text):
+    table, _, name = key.partition(".")
+    row(tmp_path, f'{ROW}\n[{table}]\n{name} = "{text}"\n')
+    with pytest.raises(SeamError, match=f"{key}: placeholder"):
+        SeamTable.load(tmp_path)
 
 
 def test_a_variant_is_asked_for_in_another_version_by_its_own_name(tmp_path):

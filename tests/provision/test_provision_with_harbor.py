@@ -1,0 +1,26 @@
+"""A harness that is a part of Harbor."""
+
+from importlib.metadata import version
+
+from pytest_harness.provision import find_installed, provision
+from pytest_harness.seams import AgentTable, HarborInstall, Seam
+
+MINE = Seam(
+    name="mine",
+    title="my agent",
+    homepage="https://example.org",
+    dialect="chat",
+    streams=True,
+    scenarios=("edit_file",),
+    install=HarborInstall(kind="harbor"),
+    agent=AgentTable(harbor="mine"),
+)
+
+
+def test_what_comes_with_harbor_is_there_in_harbors_version_and_the_sandbox_sees_nothing_of_it(tmp_path):
+    installed = provision(MINE, tmp_path)
+    assert (installed.asked, installed.version) == (None, version("harbor"))
+    assert (installed.mounts, installed.shims) == ((), {})
+    assert len(installed.digest) == 64
+    assert find_installed(MINE, tmp_path) == installed
+    assert not list(tmp_path.iterdir())
