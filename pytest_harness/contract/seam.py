@@ -76,14 +76,14 @@ def the_trial_ends_without_an_exception(evidence: Evidence) -> Iterator[Fault]:
 
 @check("SEA-005")
 def the_version_that_ran_is_known(evidence: Evidence) -> Iterator[Fault]:
-    """Two witnesses, where the harness writes its version into its log."""
+    """Two witnesses, where the harness writes its version into its log; some write it into a sentence, or above what else they run on."""
     version = _plain(evidence.manifest.versions.get("harness"))
     if version is None:
         yield Fault(None, "the version of the harness", repr(evidence.manifest.versions.get("harness")), "manifest.json versions.harness")
         return
     agent = (evidence.trajectory or {}).get("agent")
     logged = _plain(agent.get("version") if isinstance(agent, dict) else None)
-    if logged is not None and logged != version:
+    if logged is not None and not re.search(rf"(?<![\w.+-])v?{re.escape(version)}(?![\w+-]|\.\w)", logged):
         yield Fault(None, f"version {version}, as in the manifest", logged, "trial/agent/trajectory.json agent.version")
 
 

@@ -303,6 +303,24 @@ def test_the_version_is_known_and_the_log_does_not_contradict_it(healthy, versio
     assert result(evidence, "SEA-005") == expected
 
 
+@pytest.mark.parametrize(
+    ("logged", "expected"),
+    [
+        ("agent, version 1.6.0", "passed"),
+        ("Agent v1.6.0 (2026.7.20)\nPython: 3.12.1", "passed"),
+        ("unknown", "passed"),
+        ("agent, version 1.6.01", "failed"),
+        ("agent 11.6.0", "failed"),
+        ("1.6.0.1", "failed"),
+        ("1.6.0-beta", "failed"),
+        ("agent", "failed"),
+    ],
+)
+def test_a_log_may_name_the_version_in_a_sentence(healthy, logged, expected):
+    evidence = edit_file(healthy.pi(), TRAJECTORY, lambda document: document["agent"].update(version=logged))
+    assert result(evidence, "SEA-005") == expected
+
+
 def test_a_model_list_is_no_call_in_another_dialect(healthy):
     evidence = healthy.pi()
     listing = evidence.calls[0].model_copy(update={"index": 3, "method": "GET", "path": "/v1/models", "samples": (), "prompt_ids": None})
