@@ -29,7 +29,8 @@ def junit(report: Report) -> str:
     for seam in report.seams:
         root.append(_suite(report, seam, by_seam[id(seam)]))
     Xml.indent(root, " ")
-    return Xml.tostring(root, encoding="utf-8", xml_declaration=True).decode() + "\n"
+    document: bytes = Xml.tostring(root, encoding="utf-8", xml_declaration=True)
+    return document.decode() + "\n"
 
 
 def _suite(report: Report, seam: ReportedSeam, cases: list[Entry]) -> Xml.Element:
