@@ -11,6 +11,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from pytest_harness.capture.admission import Steer
+from pytest_harness.capture.budget import UNLIMITED, Budget
 from pytest_harness.capture.counting import count_tokens
 from pytest_harness.capture.dialects.base import Dialect, RefusalError, Route
 from pytest_harness.capture.dialects.chat import Chat
@@ -42,12 +43,20 @@ class CaptureProxy:
         self._body_limit = body_limit
         self._keep_alive_seconds = keep_alive_seconds
 
-    def open_session(self, upstream: Upstream, journal: Path, *, steer: Steer | None = None, purpose: Purpose = "eval") -> Session:
+    def open_session(
+        self,
+        upstream: Upstream,
+        journal: Path,
+        *,
+        steer: Steer | None = None,
+        purpose: Purpose = "eval",
+        budget: Budget = UNLIMITED,
+    ) -> Session:
         """A session with a key of its own, from any thread. ``journal`` must not exist yet, its folder must.
 
         Raises JournalError.
         """
-        return self._sessions.open(upstream, journal, steer=steer, purpose=purpose)
+        return self._sessions.open(upstream, journal, steer=steer, purpose=purpose, budget=budget)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""

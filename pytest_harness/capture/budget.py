@@ -41,6 +41,9 @@ class Budget:
                 raise BudgetError(f"the budget of {name} is {limit}; give 0 or more, or leave it out for no limit")
 
 
+UNLIMITED = Budget()
+
+
 class Spent(msgspec.Struct, frozen=True):
     """What has been used so far. ``tokens`` includes what running calls have reserved."""
 

@@ -25,7 +25,7 @@ from types import TracebackType
 from typing import Any, Literal, Self
 
 from pytest_harness.capture.admission import REFUSED_AFTER, Admission, Forward, Refuse, Steer, Stop
-from pytest_harness.capture.budget import TOKENS_PER_CALL, Account, Budget, LocalAccount
+from pytest_harness.capture.budget import TOKENS_PER_CALL, UNLIMITED, Account, Budget, LocalAccount
 from pytest_harness.capture.identity import Expiry, SessionError, checked_session_id, key_digest, new_key, new_session_id
 from pytest_harness.capture.journal import Journal, JournalError, read_journal
 from pytest_harness.capture.policy import SamplingPolicy, constraints
@@ -41,7 +41,6 @@ _SWEEP_SECONDS = 1.0
 _REST_SECONDS = 1.0
 _LIMITS = ("max_completion_tokens", "max_tokens")
 _NEUTRAL = SamplingPolicy()
-_UNLIMITED = Budget()
 
 
 class SessionClosedError(Exception):
@@ -100,7 +99,7 @@ class Session:
         key: str | None = None,
         purpose: Purpose = "eval",
         policy: SamplingPolicy | None = None,
-        budget: Budget = _UNLIMITED,
+        budget: Budget = UNLIMITED,
         expires: Expiry | None = None,
         opened: float | None = None,
         account: Account | None = None,
@@ -311,7 +310,7 @@ class Sessions:
         session_id: str | None = None,
         purpose: Purpose = "eval",
         policy: SamplingPolicy | None = None,
-        budget: Budget = _UNLIMITED,
+        budget: Budget = UNLIMITED,
         expires: Expiry | None = None,
         durable: bool = False,
         steer: Steer | None = None,

@@ -201,6 +201,11 @@ def parse_json(text: Any) -> Any:
         return None
 
 
+def is_json(text: Any) -> bool:
+    """Whether a text is JSON, ``null`` too."""
+    return parse_json(text) is not None or (isinstance(text, str) and text.strip() == "null")
+
+
 def is_stream(message: Message | None) -> bool:
     """Whether the body is a stream of server-sent events, by its bytes."""
     return message is not None and not message.body.lstrip().startswith("{")

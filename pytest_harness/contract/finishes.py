@@ -91,6 +91,8 @@ def only_a_limit_cuts(evidence: Evidence) -> Iterator[Fault]:
     longest = max(_total(turn, choice) for turn, _, choice in _choices(evidence))
     for turn, index, choice in cut:
         asked, sampled = limit(turn), len(choice.token_ids or ())
+        if sampled in _played(evidence):
+            continue
         if (asked is None or sampled < asked) and _total(turn, choice) < longest:
             where = f"{line(turn.call)}, replied.body choices[{index}].finish_reason"
             expected = f"no cut before {'a limit, as none was asked' if asked is None else f'the limit of {asked}'}"
@@ -102,7 +104,7 @@ def no_turn_of_the_agent_is_cut(evidence: Evidence) -> Iterator[Fault]:
     """Each is named, so that they can be counted over many rollouts."""
     for turn in of_the_agent(evidence):
         for index, choice in turn.engine.choices.items():
-            if choice.finish_reason == CUT:
+            if choice.finish_reason == CUT and len(choice.token_ids or ()) not in _played(evidence):
                 where = f"{line(turn.call)}, replied.body choices[{index}].finish_reason"
                 yield Fault(turn.call.index, "a turn that ended by itself", f"{CUT} after {len(choice.token_ids or ())} ids", where)
 
@@ -151,6 +153,11 @@ def limit(turn: Turn) -> int | None:
         if type(value) is int:
             return value
     return None
+
+
+def _played(evidence: Evidence) -> set[int | None]:
+    """After how many tokens the scenario has the engine cut a reply."""
+    return {fault.after for fault in evidence.manifest.scenario.faults if fault.kind == "length"}
 
 
 def _choices(evidence: Evidence) -> list[tuple[Turn, int, Choice]]:

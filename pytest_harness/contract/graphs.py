@@ -20,6 +20,7 @@ from pytest_harness.graph.requests import OPENING, messages_of, text_of
 @check("GRF-001")
 def one_append_only_chain(evidence: Evidence) -> Iterator[Fault]:
     """Only roots with another prompt than the first are breaks: a retry of the first call is none, nor is what a summary begins anew."""
+    _repeatable(evidence)
     graph, calls = _graph(evidence)
     agent = _agent(graph)
     for before, turn in pairwise(agent):
@@ -112,6 +113,7 @@ def the_system_prompt_stays_the_same(evidence: Evidence) -> Iterator[Fault]:
 @check("GRF-007")
 def no_turn_falls_off_the_chain(evidence: Evidence) -> Iterator[Fault]:
     """Retries of one prompt have a rule of their own."""
+    _repeatable(evidence)
     graph, calls = _graph(evidence)
     _agent(graph)
     for fork in graph.forks:
@@ -142,6 +144,13 @@ def ids_continue_only_what_the_messages_continue(evidence: Evidence) -> Iterator
         missing = [_missing(before, after) for before, after in zip(sides[parent.call], sides[turn.call], strict=True)]
         if None not in missing:
             yield Fault(turn.call, f"what call {parent.call} said, as its ids continue it: {short(missing[0])}", "another text", place)
+
+
+def _repeatable(evidence: Evidence) -> None:
+    """Raises NotExercised where no harness can keep the chain: the template writes no reasoning, no cut call and no text behind calls."""
+    scenario = evidence.manifest.scenario
+    if scenario.splits or any(fault.kind in ("length", "malformed") for fault in scenario.faults):
+        raise NotExercised("the model says what the engine's template does not repeat, whatever the harness sends back")
 
 
 def _graph(evidence: Evidence) -> tuple[Graph, dict[int, Call]]:

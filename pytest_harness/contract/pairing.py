@@ -15,6 +15,7 @@ from pytest_harness.contract.chat_wire import (
     Turn,
     asked,
     call_objects,
+    is_json,
     line,
     parse_json,
     plain_text,
@@ -129,10 +130,12 @@ def history_keeps_the_calls_as_they_were_made(evidence: Evidence) -> Iterator[Fa
 
 @check("PAR-006")
 def history_keeps_the_arguments(evidence: Evidence) -> Iterator[Fault]:
-    """As JSON values, as many harnesses write them anew."""
+    """As JSON values, as many harnesses write them anew. What is no JSON has no value to keep: two dialects cannot even hold it."""
     delivered: dict[str, list[str]] = {}
     for turn in turns(evidence):
         for call in turn.harness.calls:
+            if not is_json(call.arguments):
+                continue
             delivered.setdefault(_key(call.id), []).append(call.arguments)
     compared = False
     for exchange in _with_calls(evidence):

@@ -17,7 +17,7 @@ MOST_TRIES = 2
 """How often a harness may ask the same before it counts as one that does not go on; a second time is GRF-003's."""
 SCRIPTED = "scripted"
 SHA256 = re.compile(r"[0-9a-f]{64}")
-AT_ITS_LIMIT = "NonZeroAgentExitCodeError"
+EXIT_STATUS = "NonZeroAgentExitCodeError"
 NO_VERDICT = frozenset({"RewardFileNotFoundError", "RewardFileEmptyError"})
 
 
@@ -34,7 +34,8 @@ def the_script_is_followed_to_its_end(evidence: Evidence) -> Iterator[Fault]:
     """A retry of the same prompt is the same step."""
     groups = _steps(evidence)
     expected = evidence.manifest.scenario.steps
-    if not _cut(evidence) and len(groups) != expected:
+    exact = evidence.manifest.scenario.turns is None and not _cut(evidence)
+    if exact and len(groups) != expected:
         last = groups[-1][-1].call
         yield Fault(last.index, f"{expected} turns, as the script has", str(len(groups)), f"{line(last)}, the last turn")
     for number, group in enumerate(groups, start=1):
@@ -51,6 +52,8 @@ def the_scripted_commands_reach_the_harness(evidence: Evidence) -> Iterator[Faul
         raise NotExercised("the scenario has no shell command")
     if _cut(evidence):
         raise NotExercised("the harness was told to take fewer turns than the script has")
+    if evidence.manifest.scenario.turns is not None:
+        raise NotExercised("the scenario leaves it to the harness which turns it takes")
     yield from missing_commands(evidence)
 
 
@@ -67,8 +70,8 @@ def the_trial_ends_without_an_exception(evidence: Evidence) -> Iterator[Fault]:
     for name, step_exception in _step_exceptions(evidence):
         yield Fault(None, "no exception", f"{step_exception} in step {name}", "trial/result.json step_results")
     exception = trial_exception(evidence)
-    if exception == AT_ITS_LIMIT and _cut(evidence):
-        return  # many harnesses say by their exit status that the limit was met
+    if exception == EXIT_STATUS and (_cut(evidence) or evidence.manifest.scenario.may_fail):
+        return  # many harnesses say by their exit status that the limit was met, or that they could not go on
     if exception is not None and not (exception in NO_VERDICT and evidence.manifest.scenario.reward is None):
         seen = f"{exception}: {short(trial_exception_message(evidence), 400)}"
         yield Fault(None, "no exception", seen, "trial/result.json exception_info")

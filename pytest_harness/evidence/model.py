@@ -164,14 +164,17 @@ class EngineFault(Record):
     """The turn of the script at which it is played, from 1."""
     times: int = 1
     """How often: what is asked once more after that is answered."""
-    kind: Literal["error", "cut"]
-    """``error``: an answer with ``status`` and ``message``; ``cut``: the connection breaks off inside the reply."""
+    kind: Literal["error", "overflow", "cut", "length", "empty", "malformed"]
+    """``error``: an answer with ``status`` and ``message``; ``overflow``: what the engine says where the prompt exceeds its context;
+    ``cut``: the connection breaks off inside the reply; ``length``: a limit ends the reply; ``empty``: a reply that says nothing;
+    ``malformed``: a call whose arguments are no JSON."""
     status: int | None = None
     message: str | None = None
     retry_after: int | None = None
     """The seconds of the header Retry-After; None where it is not sent."""
     after: int | None = None
-    """How many events of a stream come before it is cut; a reply that is not streamed is cut in the middle."""
+    """How many events of a stream come before it is cut, a reply that is not streamed is cut in the middle; or how many tokens the limit
+    lets through."""
 
 
 class ScenarioFacts(Record):
@@ -189,6 +192,12 @@ class ScenarioFacts(Record):
     """Under which of the verifier's keys the scalar stands; None where nobody named one."""
     faults: tuple[EngineFault, ...] = ()
     """What the engine was told to do wrong."""
+    turns: tuple[int, int] | None = None
+    """How many turns the agent takes at least and at most, where the harness is free; None where each step is a turn."""
+    may_fail: bool = False
+    """Whether the harness may end with an error."""
+    splits: bool = False
+    """Whether the model says what no later prompt repeats, by the template's or the parser's rules: reasoning, or text behind its calls."""
 
 
 class Ending(Record):

@@ -1,20 +1,25 @@
 """Plays the faults of a scenario in front of any engine, with weights or without; what they do not name is passed on.
 
 A fault hits a turn of the script, not a call by its number: a harness that asks for a title before its first turn meets the same fault as
-one that does not. Side calls are never hit.
+one that does not. Side calls are never hit. What the engine is to say, and how much of it, it is told in the request, so that it says it
+itself, with its own ids.
 """
 
 from __future__ import annotations
 
+import contextlib
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from pytest_harness.capture.upstream import CutError, UnreachableError, Upstream, UpstreamClient
 from pytest_harness.engines.scripted import Script
+from pytest_harness.engines.scripted.app import MAX_MODEL_LEN
 from pytest_harness.engines.scripted.asgi import send_json
-from pytest_harness.engines.scripted.errors import RequestError
+from pytest_harness.engines.scripted.errors import RequestError, too_long
 from pytest_harness.engines.scripted.faults import Fault
-from pytest_harness.engines.scripted.request import read_chat
+from pytest_harness.engines.scripted.request import ChatRequest, read_chat
+from pytest_harness.engines.scripted.tokenizer import END_OF_CALL, ChatTokenizer
 from pytest_harness.evidence import EngineFault
 from pytest_harness.serving import ASGIApp, Event, Receive, Scope, Send
 
@@ -28,6 +33,7 @@ class FaultyEngine:
     def __init__(self, engine: ASGIApp, script: Script, faults: Sequence[EngineFault]) -> None:
         self._engine = engine
         self._script = script
+        self._tokenizer = ChatTokenizer.bundled()
         self._left = {fault: fault.times for fault in faults}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -35,27 +41,34 @@ class FaultyEngine:
         if scope["type"] != "http" or not scope["path"].endswith(CHAT):
             return await self._engine(scope, receive, send)
         body = await _read(receive)
-        fault = self._due(body)
-        again = _Again(body, receive)
-        if fault is None:
-            return await self._engine(scope, again, send)
-        self._left[fault] -= 1
-        if fault.kind == "error":
-            return await _fail(fault, send)
-        try:
-            await self._engine(scope, again, _Cutting(send, fault.after or 0))
-        except _Cut:
-            return None  # the server closes a connection whose response was not completed
-        return None
-
-    def _due(self, body: bytes) -> EngineFault | None:
         try:
             chat = json.loads(body)
             request = read_chat({**chat, "model": _MODEL}, model=_MODEL, tokens_as_ids=True)
         except (ValueError, TypeError, RequestError):
-            return None  # the engine says itself what is wrong with it
+            return await self._engine(scope, _Again(body, receive), send)  # it says itself what is wrong with it
         done = self._script.position(request.messages, request.offered, request.tool_choice)
-        return next((fault for fault, left in self._left.items() if left and done == fault.turn - 1), None)
+        fault = next((fault for fault, left in self._left.items() if left and done == fault.turn - 1), None)
+        if fault is None:
+            return await self._engine(scope, _Again(body, receive), send)
+        self._left[fault] -= 1
+        if fault.kind in ("error", "overflow"):
+            return await _fail(fault, send)
+        if fault.kind == "cut":
+            with contextlib.suppress(_Cut):  # the server closes a connection whose response was not completed
+                await self._engine(scope, _Again(body, receive), _Cutting(send, fault.after or 0))
+            return None
+        told = json.dumps({**chat, **self._told(fault, request)}).encode()
+        return await self._engine(scope, _Again(told, receive), send)
+
+    def _told(self, fault: EngineFault, request: ChatRequest) -> Mapping[str, Any]:
+        """The fields of a request that make the engine answer as the fault says."""
+        if fault.kind == "length":
+            return {request.max_tokens_name: min(fault.after or 1, request.max_tokens or MAX_MODEL_LEN)}
+        said = ""
+        if fault.kind == "malformed":
+            said = self._script.turn(request.messages, request.offered, request.tool_choice).said(self._tokenizer)
+            said = said.replace(_END_OF_ARGUMENTS, f"\n{END_OF_CALL}", 1)
+        return {"structured_outputs": {"choice": [said]}}
 
 
 class Relay:
@@ -118,6 +131,8 @@ class _Cutting:
 
 
 _END = b"\n\n"
+_END_OF_ARGUMENTS = f"}}}}\n{END_OF_CALL}"
+"""The brackets that end a call and its arguments."""
 
 
 class _Again:
@@ -145,8 +160,11 @@ async def _read(receive: Receive) -> bytes:
 
 
 async def _fail(fault: EngineFault, send: Send) -> None:
-    assert fault.status is not None
-    assert fault.message is not None
-    error = Fault("status", status=fault.status, message=fault.message).error()
+    if fault.kind == "overflow":
+        error = too_long(MAX_MODEL_LEN)
+    else:
+        assert fault.status is not None
+        assert fault.message is not None
+        error = Fault("status", status=fault.status, message=fault.message).error()
     headers = {} if fault.retry_after is None else {"retry-after": str(fault.retry_after)}
     await send_json(send, error.status, error.body, headers)

@@ -13,8 +13,10 @@ from pathlib import Path
 
 from pytest_harness import __version__
 from pytest_harness.capture import CaptureProxy
+from pytest_harness.capture.budget import Budget
 from pytest_harness.contract.grading import RESULT, REWARD_JSON, REWARD_TEXT, recorded_choice
-from pytest_harness.engines.scripted import Script
+from pytest_harness.engines.scripted import OtherCall, Script, ShellTool, Step
+from pytest_harness.engines.scripted.script import SIDE_ANSWER
 from pytest_harness.evidence import Call, Evidence, Manifest, RewardChoice, write_evidence
 from pytest_harness.evidence.store import FILE_FOLDERS
 from pytest_harness.provision import Installed
@@ -26,6 +28,7 @@ from pytest_harness.rollouts.wording import worded, worded_facts
 from pytest_harness.rollouts.workplace import workplace
 from pytest_harness.sandboxes.bubblewrap import Sandbox, SandboxDiedError
 from pytest_harness.sandboxes.gates import gate
+from pytest_harness.scenarios import ScenarioStep
 from pytest_harness.serving import BackgroundServer
 
 PROXY_PORT = 8555
@@ -66,11 +69,18 @@ def _run(
     faults = spec.scenario.faults
     with engine_of(script_of(spec), shared, salt=attempt_id, faults=faults) as engine, BackgroundServer(proxy) as proxy_server:
         model = engine.upstream.model
-        session = proxy.open_session(engine.upstream, journal=work / "journal.ndjson", steer=engine.steer, purpose=engine.purpose)
+        session = proxy.open_session(
+            engine.upstream,
+            journal=work / "journal.ndjson",
+            steer=engine.steer,
+            purpose=engine.purpose,
+            budget=Budget(calls=spec.scenario.budget),
+        )
         # What runs in Harbor's process finds the proxy at a port of this machine's loopback, for this rollout alone.
         outside = proxy_server.listen() if spec.seam.outside else None
         address = f"127.0.0.1:{PROXY_PORT}" if outside is None else outside.url.removeprefix("http://")
-        agent = spec.seam.render(url=f"http://{address}", key=session.key, model=model, steps=spec.step_limit)
+        compacts = spec.scenario.needs == "compaction"
+        agent = spec.seam.render(url=f"http://{address}", key=session.key, model=model, steps=spec.step_limit, compacts=compacts)
         aftermath = Aftermath(work=work, secret=session.key, address=address)
         sandboxes: list[Sandbox] = []
 
@@ -148,16 +158,37 @@ def is_gone(sandbox: Sandbox) -> bool:
 
 
 def script_of(spec: RolloutSpec) -> Script:
-    """The scenario's script in the words of this harness's tools."""
-    row, scenario = spec.seam.shell, worded(spec.scenario, spec.seam)
-    shell = None if row is None or row.text is not None else row
-    return Script.for_seam(
-        scenario.script,
-        shell_tool=shell.tool if shell else None,
-        shell_argument=shell.argument if shell else "command",
-        extra=shell.extra if shell else None,
+    """The scenario's script in the words of this harness's tools. Raises SeamError if its row does not say what it needs for that."""
+    scenario, row = worded(spec.scenario, spec.seam), spec.seam.shell
+    shell = None if row is None or row.tool is None or row.text is not None else ShellTool(row.tool, row.argument, dict(row.extra))
+    asked, instruction = scenario.subagent, scenario.instruction
+    summed_up = scenario.needs == "compaction" or any(fault.kind == "overflow" for fault in scenario.faults)
+    delegation = None if asked is None else OtherCall(*spec.seam.delegation(asked.prompt), offered=True)
+    others = () if asked is None else (Script(_steps(asked.steps, None), shell, instruction=asked.prompt),)
+    return Script(
+        _steps(scenario.steps, delegation),
+        shell,
         finish_command=spec.seam.finish.command if shell else None,
-        instruction=scenario.instruction,
+        instruction=instruction,
+        others=others,
+        side_answer=f"{SIDE_ANSWER} The task is still this one: {instruction.strip()}" if summed_up else SIDE_ANSWER,
+    )
+
+
+def _steps(steps: tuple[ScenarioStep, ...], delegation: OtherCall | None) -> tuple[Step, ...]:
+    """The steps as the engine takes them; ``delegation`` is the call that gives the subagent its task."""
+    return tuple(
+        Step(
+            step.text,
+            step.shell,
+            reasoning=step.reasoning,
+            then=step.then,
+            calls=(
+                *(OtherCall(call.tool, call.arguments) for call in step.calls),
+                *((delegation,) if step.subagent and delegation is not None else ()),
+            ),
+        )
+        for step in steps
     )
 
 

@@ -187,6 +187,26 @@ class Shell(Row):
         return self
 
 
+class Subagent(Row):
+    """Which of its tools hands a task to a subagent."""
+
+    tool: Text = Field(examples=["Agent"])
+    """The tool's name on the wire."""
+    arguments: dict[str, JsonValue] = Field(examples=[{"description": "a task", "prompt": "{prompt}"}])
+    """Its arguments; ``{prompt}`` is the task."""
+
+
+class Compaction(Row):
+    """What makes the harness sum up its history after a few turns."""
+
+    env: dict[str, str] = Field(default={}, examples=[{"MY_AGENT_COMPACT_AT": "1000"}])
+    """Added to the agent's ``env``."""
+    kwargs: dict[str, JsonValue] = Field(default={}, examples=[{"config": {"compact_at": 1000}}])
+    """Added to the agent's ``kwargs``."""
+    files: dict[InsidePath, str] = Field(default={}, examples=[{"~/.config/my-agent.toml": "compact_at = 1000\n"}])
+    """Added to the agent's ``files``."""
+
+
 class Finish(Row):
     """How the harness learns that the task is done. A reply without a tool call is enough where nothing is set."""
 
@@ -253,6 +273,10 @@ class Seam(Row):
     """How to limit its steps; left out where it has no such limit."""
     shell: Shell | None = None
     """Its shell tool; left out where it offers none."""
+    subagent: Subagent | None = None
+    """How it is told to ask a subagent; left out where it has none."""
+    compaction: Compaction | None = None
+    """How to make it compact its history; left out where nothing does."""
     finish: Finish = Finish()
     """How it ends."""
     native: Native = Native()
@@ -306,15 +330,35 @@ class Seam(Row):
             accounting=self.accounting,
         )
 
-    def render(self, *, url: str, key: str, model: str, steps: int | None = None) -> RenderedAgent:
-        """Fill in the placeholders. ``url`` has no path and no slash at its end; ``steps`` asks for the harness's own step limit.
+    def meets(self, need: str | None) -> bool:
+        """Whether it has what a scenario needs: a table of the row, or ``tools``."""
+        if need == "tools":
+            return self.shell is not None and self.shell.text is None
+        return need is None or getattr(self, need) is not None
 
-        Raises SeamError if ``steps`` is given and the row has no ``step_limit``.
+    def delegation(self, prompt: str) -> tuple[str, dict[str, JsonValue]]:
+        """The tool that hands a task to a subagent, and its arguments. Raises SeamError if the row names none."""
+        if self.subagent is None:
+            raise SeamError(f"{self.name} has no subagent that is known: its row has no [subagent]")
+        return self.subagent.tool, fill(self.subagent.arguments, {"prompt": prompt})
+
+    def render(self, *, url: str, key: str, model: str, steps: int | None = None, compacts: bool = False) -> RenderedAgent:
+        """Fill in the placeholders. ``url`` has no path and no slash at its end; ``steps`` asks for the harness's own step limit, and
+        ``compacts`` for a history that it soon sums up.
+
+        Raises SeamError if ``steps`` or ``compacts`` is asked for and the row has no ``step_limit`` or ``compaction``.
         """
         agent = self.agent
         values: dict[str, str | int] = {"url": url, "key": key, "model": model}
         env: Any = agent.env
         kwargs: Any = agent.kwargs
+        files: Any = agent.files
+        if compacts:
+            if self.compaction is None:
+                raise SeamError(f"{self.name} cannot be made to compact its history: its row has no [compaction]")
+            env = merge(env, self.compaction.env)
+            kwargs = merge(kwargs, self.compaction.kwargs)
+            files = merge(files, self.compaction.files)
         if steps is not None:
             if self.step_limit is None:
                 raise SeamError(f"{self.name} has no step limit of its own: its row has no [step_limit]")
@@ -329,14 +373,14 @@ class Seam(Row):
             env={name: str(value) for name, value in fill(env, values).items()},
             kwargs=fill(kwargs, values),
             fields=fill(agent.fields, values),
-            files=fill(agent.files, values),
+            files=fill(files, values),
             shims=fill(agent.shims, values),
             timeout_sec=agent.timeout_sec,
         )
 
 
 _LATER = (
-    *(("accounting",), ("variant_of",), ("agent", "shims"), ("install", "also"), ("install", "at")),
+    *(("accounting",), ("variant_of",), ("subagent",), ("compaction",), ("agent", "shims"), ("install", "also"), ("install", "at")),
     *(("shell", "text"), ("finish", "text"), ("finish", "times")),
 )
 """Keys that rows got later: where one says nothing, it is left out of the digest, so that rows without it keep theirs."""

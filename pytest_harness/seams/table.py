@@ -6,6 +6,7 @@ import difflib
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from functools import cache
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -154,7 +155,7 @@ def _seam_of(document: dict[str, Any], where: str) -> Seam:
     except ValidationError as error:
         raise SeamError("\n".join(f"{where}: {fault}" for fault in describe(Seam, error))) from None
     if not seam.scenarios:
-        seam = seam.model_copy(update={"scenarios": tuple(name for name in _bundled_scenarios() if name not in seam.inapplicable)})
+        seam = seam.model_copy(update={"scenarios": tuple(_bundled_scenarios(seam))})
     faults = list(_unknown_placeholders(seam))
     faults += [f"inapplicable.{name}: found, but scenarios lists it too" for name in seam.inapplicable if name in seam.scenarios]
     if seam.outside and seam.agent.harbor is None:
@@ -164,8 +165,16 @@ def _seam_of(document: dict[str, Any], where: str) -> Seam:
     return seam
 
 
-def _bundled_scenarios() -> list[str]:
-    return sorted(path.stem for path in resource("fixtures", "scenarios").glob("*.toml"))
+def _bundled_scenarios(seam: Seam) -> Iterator[str]:
+    """Those that apply: neither does the row say why not, nor does the scenario need what the row does not have."""
+    return (name for name, need in _needs().items() if name not in seam.inapplicable and seam.meets(need))
+
+
+@cache
+def _needs() -> dict[str, str | None]:
+    """What each bundled scenario needs of a row."""
+    paths = sorted(resource("fixtures", "scenarios").glob("*.toml"))
+    return {path.stem: read_toml(path).get("needs") for path in paths}
 
 
 def _named_in_deviations(variant: Seam) -> Seam:
@@ -207,6 +216,8 @@ def _unknown_placeholders(seam: Seam) -> Iterator[str]:
         ("agent", seam.agent.model_dump(exclude={"command"}), _EVERYWHERE),
         ("agent.command", seam.agent.command, _EVERYWHERE | {"instruction"}),
         ("step_limit", seam.step_limit and seam.step_limit.model_dump(), _EVERYWHERE | {"steps"}),
+        ("compaction", seam.compaction and seam.compaction.model_dump(), _EVERYWHERE),
+        ("subagent", seam.subagent and seam.subagent.model_dump(), frozenset({"prompt"})),
         ("shell.text", seam.shell and seam.shell.text, _SAID | {"command", "command_in_json"}),
         ("finish.text", seam.finish.text, _SAID),
     )

@@ -32,7 +32,7 @@ def write(tmp_path):
 
 def test_a_scenario_is_what_its_file_says(write):
     mine = ScenarioTable.load(write(GOOD))["mine"]
-    assert mine.script == (("Look.", ("ls", "pwd")), ("Done.", ()))
+    assert [(step.text, step.shell, step.prints) for step in mine.steps] == [("Look.", ("ls", "pwd"), ("/", "")), ("Done.", (), ())]
     assert mine.facts == ScenarioFacts(name="mine", steps=2, shell_commands=(("ls", "pwd"), ()), prints=(("/", ""), ()), reward=1.0)
 
 
@@ -105,8 +105,8 @@ def test_a_scenario_can_say_how_its_engine_fails(write):
 @pytest.mark.parametrize(
     ("old", "new", "said"),
     [
-        ('kind = "cut"', 'kind = "slow"', "fault 2: kind must be error or cut, not 'slow'"),
-        ('kind = "cut"', "", "fault 2: kind must be error or cut, not 'absent'"),
+        ('kind = "cut"', 'kind = "slow"', "fault 2: kind must be error or overflow or cut or length or empty or malformed, not 'slow'"),
+        ('kind = "cut"', "", "fault 2: kind must be error or overflow or cut or length or empty or malformed, not 'absent'"),
         ("turn = 2", "turn = 3", "fault 1: turn must be a whole number from 1 to 2, not 3"),
         ("turn = 2", "turn = true", "fault 1: turn must be a whole number from 1 to 2, not True"),
         ("turn = 2", "", "fault 1: turn must be a whole number from 1 to 2, not 'absent'"),

@@ -7,6 +7,6 @@ becomes ids: the engine's own ids, made before anything was asked to capture the
 
 from pytest_harness.engines.scripted.app import ScriptedEngine
 from pytest_harness.engines.scripted.faults import Fault
-from pytest_harness.engines.scripted.script import Script, ScriptError, ShellTool, Step
+from pytest_harness.engines.scripted.script import OtherCall, Script, ScriptError, ShellTool, Step
 
-__all__ = ["Fault", "Script", "ScriptError", "ScriptedEngine", "ShellTool", "Step"]
+__all__ = ["Fault", "OtherCall", "Script", "ScriptError", "ScriptedEngine", "ShellTool", "Step"]

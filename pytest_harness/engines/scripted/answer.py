@@ -12,7 +12,7 @@ from pytest_harness.engines.scripted.errors import RequestError, too_long, too_m
 from pytest_harness.engines.scripted.parser import Delta, apart, deltas
 from pytest_harness.engines.scripted.request import ChatRequest
 from pytest_harness.engines.scripted.sampling import Likelihood, Sample, lagging, likelihoods, sample
-from pytest_harness.engines.scripted.script import Script, ScriptMismatchError
+from pytest_harness.engines.scripted.script import Script, ScriptMismatchError, Turn
 from pytest_harness.engines.scripted.tokenizer import CALL, END_OF_CALL, END_OF_THOUGHT, THOUGHT, ChatTokenizer
 from pytest_harness.engines.scripted.wire import Choice, Json, Reply, logprob_entry
 
@@ -72,8 +72,9 @@ class Answerer:
             turn = script.turn(request.messages, request.offered, request.tool_choice)
         except ScriptMismatchError as error:
             raise RequestError(str(error), param="tools") from None
-        # Where vLLM must make a call it leaves no room for words.
-        text = self.tokenizer.assistant_text("" if request.must_call else turn.text, turn.calls)
+        if request.must_call:  # where vLLM must make a call it leaves no room for words
+            turn = Turn("", turn.calls)
+        text = turn.said(self.tokenizer) if request.forced is None else request.forced
         sampled = sample(self.tokenizer, text, limit=limit, stop=request.stop, include_stop=request.include_stop)
         told = self._told(request)
         return [(sampled, likelihoods(prompt_ids, sampled.ids, told, self.tokenizer.size)) for _ in range(request.n)]

@@ -22,6 +22,7 @@ from pytest_harness.serving import Receive, Scope, Send
 
 VERSION = "0.32.0+scripted"
 """The vLLM whose wire format this imitates."""
+MAX_MODEL_LEN = 32768
 CHANCE_VERSION = "0.32.0+chance"
 """The same without a script."""
 
@@ -40,7 +41,7 @@ class ScriptedEngine:
         script: Script | None,
         *,
         model: str = "scripted",
-        max_model_len: int = 32768,
+        max_model_len: int = MAX_MODEL_LEN,
         api_key: str | None = None,
         faults: Iterable[Fault] = (),
         tokens_as_ids: bool = True,

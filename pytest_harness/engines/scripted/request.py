@@ -47,7 +47,7 @@ class ChatRequest:
     tokens_as_ids: bool
     seed: int | None = None
     forced: str | None = None
-    """The first text that ``structured_outputs`` allows as a choice. A script takes no notice of it."""
+    """The first text that ``structured_outputs`` allows as a choice."""
     max_tokens_name: str = "max_tokens"
     """The field that said ``max_tokens``."""
     prompt_text: bool = False

@@ -1,13 +1,14 @@
 """Makes a real engine follow a script: each request is constrained to the one answer that the script has for it.
 
 The ids and logprobs are the engine's own, but what they say is not its choice, so a call that was steered is never training data: the
-added field is recorded among the call's constraints. Nor are its ids those into which a tokenizer would cut the text.
+added field is recorded among the call's constraints. Nor are its ids those into which a tokenizer would cut the text. It is told no
+reasoning: without a parser for it, which would leave it unconstrained, vLLM takes that for text.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from pytest_harness.engines.scripted.errors import RequestError
@@ -36,4 +37,4 @@ class Steering:
         except RequestError:
             return {}
         turn = self.script.turn(request.messages, request.offered, request.tool_choice)
-        return {FIELD: {"choice": [self.tokenizer.assistant_text(turn.text, turn.calls)]}}
+        return {FIELD: {"choice": [replace(turn, reasoning="").said(self.tokenizer)]}}
