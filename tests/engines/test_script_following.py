@@ -53,6 +53,12 @@ def test_a_request_that_cannot_call_tools_is_a_side_call(offered, choice):
     assert script().turn([USER], dict.fromkeys(offered), choice) == Turn(SIDE_ANSWER)
 
 
+def test_an_instruction_is_known_where_the_harness_escapes_its_quotation_marks():
+    with_instruction = script(instruction='Write the word "left".\n')
+    told = {"role": "user", "content": '"Write the word \\"left\\".\n"'}
+    assert with_instruction.turn([told], dict.fromkeys(["bash"]), None).calls
+
+
 def test_a_conversation_without_the_instruction_is_a_side_call():
     with_instruction = script(instruction="Make it.\n")
     parts = {"role": "user", "content": [{"type": "text", "text": "<task>Make it.</task>"}]}
