@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any, Self
 
-from pytest_harness.engines.scripted.tokenizer import SPECIALS, TAGS
+from pytest_harness.engines.scripted.tokenizer import END_OF_THOUGHT, SPECIALS, TAGS, THOUGHT, ChatTokenizer
 
 SIDE_ANSWER = "A short answer."
 """What a request gets that is not the agent's conversation: one for a title, a summary, a probe."""
@@ -43,19 +43,41 @@ class ShellTool:
 
 
 @dataclass(frozen=True)
+class OtherCall:
+    """A call of another tool than that of the shell. ``offered``: the harness must offer it; else it is called, there or not."""
+
+    tool: str
+    arguments: Mapping[str, Any]
+    offered: bool = False
+
+
+@dataclass(frozen=True)
 class Step:
-    """One turn: text, then the shell commands that it runs, in parallel if there are several."""
+    """One turn: reasoning, text, then the shell commands that it runs and its other calls, in parallel if there are several.
+
+    ``then`` is said behind the calls; vLLM's parser tells nobody of it.
+    """
 
     text: str
     commands: tuple[str, ...] = ()
+    reasoning: str = ""
+    then: str = ""
+    calls: tuple[OtherCall, ...] = ()
 
 
 @dataclass(frozen=True)
 class Turn:
-    """What to sample: text, then tool calls as (name, arguments)."""
+    """What to sample: reasoning, text, then tool calls as (name, arguments), and what is said behind them."""
 
     text: str
     calls: tuple[tuple[str, Mapping[str, Any]], ...] = ()
+    reasoning: str = ""
+    then: str = ""
+
+    def said(self, tokenizer: ChatTokenizer) -> str:
+        """All of it as the model samples it."""
+        thought = f"{THOUGHT}\n{self.reasoning}\n{END_OF_THOUGHT}\n\n" if self.reasoning else ""
+        return thought + tokenizer.assistant_text(self.text, self.calls) + (f"\n{self.then}" if self.then else "")
 
 
 @dataclass(frozen=True)
@@ -63,7 +85,7 @@ class Script:
     """The turns of one scenario on one harness.
 
     ``finish_command`` belongs to harnesses that end by a shell command: the last step calls it too. With an ``instruction``, only
-    conversations that contain it follow the script.
+    conversations that contain it follow the script; what contains that of one of the ``others``, follows that one.
 
     The text of a step loses the white space around it: clients trim it, and what is trimmed could not come back token for token.
     """
@@ -72,21 +94,27 @@ class Script:
     shell: ShellTool | None = None
     finish_command: str | None = None
     instruction: str | None = None
+    others: tuple[Script, ...] = ()
+    side_answer: str = SIDE_ANSWER
+    """What a request gets that is nobody's conversation. Where histories are summed up, it is the summary, and must tell the task."""
 
     def __post_init__(self) -> None:
         if not self.steps:
             raise ScriptError("the script has no steps; give at least one")
-        steps = tuple(Step(step.text.strip(), tuple(step.commands)) for step in self.steps)
+        steps = tuple(replace(step, text=step.text.strip(), commands=tuple(step.commands)) for step in self.steps)
         object.__setattr__(self, "steps", steps)
         for number, step in enumerate(steps, start=1):
-            if not step.text and not step.commands and not (self.finish_command and number == len(steps)):
+            if not step.text and not step.commands and not step.calls and not (self.finish_command and number == len(steps)):
                 raise ScriptError(f"step {number} of the script has neither text nor a command; give it one of them")
-            _check_text(f"the text of step {number}", step.text)
+            _check_text(f"the text of step {number}", f"{step.text}{step.reasoning}{step.then}")
             for command in step.commands:
                 _check_text(f"a command of step {number}", command)
+            for call in step.calls:
+                _check_text(f"a call of step {number}", call.tool + json.dumps(call.arguments, ensure_ascii=False))
         if self.needs_tools and self.shell is None:
             raise ScriptError("the script runs shell commands, but no shell tool was named; give the tool's name and its argument")
         _check_text("the finish command", self.finish_command or "")
+        _check_text("the answer to what is nobody's conversation", self.side_answer)
         if self.shell:
             _check_text("the shell tool", json.dumps(self.shell.arguments(self.shell.name), ensure_ascii=False))
 
@@ -107,8 +135,13 @@ class Script:
 
     @property
     def needs_tools(self) -> bool:
-        """Whether any turn calls the shell tool."""
-        return bool(self.finish_command) or any(step.commands for step in self.steps)
+        """Whether any turn calls a tool."""
+        return bool(self.finish_command) or any(step.commands or step.calls for step in self.steps)
+
+    @property
+    def reasons(self) -> bool:
+        """Whether the model thinks before any of its turns."""
+        return any(step.reasoning for step in self.steps)
 
     def turn(self, messages: Sequence[Mapping[str, Any]], offered: Offered, tool_choice: str | None) -> Turn:
         """The turn that follows ``messages``.
@@ -119,19 +152,21 @@ class Script:
         """
         done = self.position(messages, offered, tool_choice)
         if done is None:
-            return Turn(SIDE_ANSWER)
+            other = next((other for other in self.others if other.position(messages, offered, tool_choice) is not None), None)
+            return Turn(self.side_answer) if other is None else other.turn(messages, offered, tool_choice)
         step = self.steps[done] if done < len(self.steps) else Step(self.steps[-1].text)
         commands = step.commands
         if done >= len(self.steps) - 1 and self.finish_command:
             commands += (self.finish_command,)
-        if not commands:
+        if not commands and not step.calls:
             if tool_choice in (None, "auto", "none"):
-                return Turn(step.text or SIDE_ANSWER)
+                return Turn(step.text or self.side_answer, reasoning=step.reasoning)
             raise ScriptMismatchError(
                 f"The request's tool_choice asks for a call ({tool_choice}), but turn {done + 1} of the script has none."
             )
-        assert self.shell is not None
-        return Turn(step.text, tuple((self._tool(offered, tool_choice), self.shell.arguments(command)) for command in commands))
+        calls = [self._shell_call(command, offered, tool_choice) for command in commands]
+        calls += [(_checked(call, offered), call.arguments) for call in step.calls]
+        return Turn(step.text, tuple(calls), step.reasoning, step.then)
 
     def position(self, messages: Sequence[Mapping[str, Any]], offered: Offered, tool_choice: str | None) -> int | None:
         """How many turns the conversation has already; None for one that is not the agent's."""
@@ -143,6 +178,10 @@ class Script:
         if self.needs_tools and (not offered or tool_choice == "none"):
             return True
         return self.instruction is not None and not any(_tells(message, self.instruction.strip()) for message in messages)
+
+    def _shell_call(self, command: str, offered: Offered, tool_choice: str | None) -> tuple[str, Mapping[str, Any]]:
+        assert self.shell is not None
+        return self._tool(offered, tool_choice), self.shell.arguments(command)
 
     def _tool(self, offered: Offered, tool_choice: str | None) -> str:
         assert self.shell is not None
@@ -160,6 +199,14 @@ class Script:
         if tool_choice not in (None, "auto", "required", name):
             raise ScriptMismatchError(f"The script calls the tool `{name}`, but the request's tool_choice asks for `{tool_choice}`.")
         return name
+
+
+def _checked(call: OtherCall, offered: Offered) -> str:
+    if call.offered and call.tool not in offered:
+        raise ScriptMismatchError(
+            f"The script calls the tool `{call.tool}`, but the request offers only: {', '.join(offered)}. Correct the seam's row."
+        )
+    return call.tool
 
 
 def _tells(message: Mapping[str, Any], instruction: str) -> bool:
