@@ -11,7 +11,7 @@ async function showAttempt(main, { attempt, seam }) {
   const data = held.data;
   put(main, facts([
     ["scenario", attempt.scenario], ["engine", attempt.engine], ["attempt", String(attempt.attempt)],
-    ["reward", el("span", {}, rewardText(attempt), attempt.reward_reason ? ` (${attempt.reward_reason})` : "", attempt.reward_key ? ` by ${attempt.reward_key}` : "")],
+    ["reward", el("span", {}, rewardText(attempt), attempt.reward_reason ? ` (${attempt.reward_reason})` : "", attempt.reward_key ? `, named ${attempt.reward_key}` : "")],
     ["calls", String(attempt.calls)], ["prompt ids", known(attempt.prompt_tokens)], ["sampled ids", known(attempt.sampled_tokens)],
     ["model", data && data.model], ["network", data && data.network], ["ended", data && (data.ending.how === "finished" ? "by itself" : `${data.ending.exception_type}: ${data.ending.exception_message}`)],
     ["from", attempt.started_at], ["to", attempt.ended_at], ["versions", Object.entries(attempt.versions).map(([name, version]) => `${name} ${version}`).join(", ")], ["evidence", el("code", {}, attempt.evidence)],
@@ -51,6 +51,7 @@ async function showCall(main, { attempt, seam }, index, query) {
   const found = seam.requirements.flatMap((requirement) => requirement.findings.filter((finding) => finding.attempt_id === attempt.id && finding.call === call.index).map((finding) => ({ requirement, finding })));
   const first = found[0] && placeOf(found[0].finding.where);
   const accused = query.get("form") ? { form: query.get("form"), at: query.get("at") || undefined } : first || {};
+  const tokensFirst = !accused.form && found.some(({ finding }) => /samples|prompt_ids/.test(finding.where));
   put(main,
     crumbs([seam.name, toSeam(seam)], [attemptName(attempt), toAttempt(attempt.id)], [`call ${call.index}`, null]),
     el("h1", {}, `Call ${call.index} `, el("small", {}, `${call.method} ${call.path}`)),
@@ -61,8 +62,7 @@ async function showCall(main, { attempt, seam }, index, query) {
       ["constraints", call.constraints.join(", ")], ["notes", call.notes.join(" ")], ["id", el("code", {}, call.id)],
     ]),
     found.length ? el("section", {}, el("h2", {}, "What was found here"), el("ul", { class: "cards" }, found.map(({ requirement, finding }) => findingCard(seam, requirement, finding)))) : null,
-    bytesSection(data, call, accused),
-    tokenSection(call, turn),
+    tokensFirst ? [tokenSection(call, turn), bytesSection(data, call, accused)] : [bytesSection(data, call, accused), tokenSection(call, turn)],
     neighbours(before && [`call ${before.index}`, toCall(attempt.id, before.index)], after && [`call ${after.index}`, toCall(attempt.id, after.index)]));
 }
 

@@ -8,21 +8,24 @@ function bodyOf(data, message) {
   return message ? message.body.map((place) => data.pieces[place]).join("") : null;
 }
 
-/** JSON laid out in lines, also that of a stream's events; everything else as it is. */
+/** JSON laid out in lines without reading it, so that every number and name stays as it was sent, also one that is no JSON. */
 function laidOut(text) {
-  try {
-    return JSON.stringify(JSON.parse(text), null, 2);
-  } catch {
-    if (!/^(data|event|id):/m.test(text)) return text;
-  }
-  return text.split("\n").map((line) => {
-    if (!line.startsWith("data: {")) return line;
-    try {
-      return `data: ${JSON.stringify(JSON.parse(line.slice(6)), null, 2)}`;
-    } catch {
-      return line;
-    }
-  }).join("\n");
+  if (/^\s*[[{]/.test(text)) return indented(text);
+  if (!/^(data|event|id):/m.test(text)) return text;
+  return text.split("\n").map((line) => (line.startsWith("data: {") ? `data: ${indented(line.slice(6))}` : line)).join("\n");
+}
+
+const JSON_PART = /"(?:[^"\\]|\\.)*"|\[[^[\]{}"]*\]|\{\s*\}|[{}[\],:]|\s+|[^\s{}[\],:"]+|"/gs;
+
+function indented(text) {
+  let depth = 0;
+  const line = () => `\n${"  ".repeat(Math.max(0, Math.min(depth, 40)))}`;
+  return text.replace(JSON_PART, (part) => {
+    if (/^\s+$/.test(part)) return "";
+    if (part === "{" || part === "[") return depth++, part + line();
+    if (part === "}" || part === "]") return depth--, line() + part;
+    return part === "," ? part + line() : part === ":" ? ": " : part;
+  });
 }
 
 /** The lines of each side that the other does not have as often. */

@@ -86,6 +86,8 @@ function fillMatrix(result, filters) {
     leftOutSection());
 }
 
+const NOTHING = { text: "-", tone: "quiet", label: "no requirement of this family applies" };
+
 function familyColumns(rows) {
   return Object.keys(DATA.families)
     .filter((family) => rows.some((row) => row.requirements.some((each) => each.id.startsWith(family))))
@@ -94,6 +96,7 @@ function familyColumns(rows) {
       cell(row) {
         const own = row.requirements.filter((each) => each.id.startsWith(family));
         const { text, tone } = countOf(own);
+        if (!(family in row.seam.families)) return NOTHING;
         return own.length ? { text, tone, href: toSeam(row.seam) + `?family=${family}`, label: `${row.seam.name}, ${DATA.families[family]}: ${text}` } : null;
       },
     }));
@@ -123,6 +126,7 @@ function matrixTable(rows, columns, filters) {
     columns.map((column) => {
       const cell = column.cell(row);
       if (!cell) return el("td", { class: "void" });
+      if (!cell.href) return el("td", { class: cell.tone, "data-head": column.head }, el("span", { title: cell.label }, cell.text));
       return el("td", { class: cell.tone, "data-head": column.head }, el("a", { href: cell.href, tabindex: "-1", "aria-label": cell.label, title: cell.label }, cell.text));
     })), 25);
   const heads = columns.map((column) => el("th", { scope: "col" }, el("abbr", { title: column.title }, column.head)));

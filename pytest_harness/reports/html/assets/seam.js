@@ -5,7 +5,7 @@ function showSeam(main, seam) {
   put(main,
     crumbs([seam.name, null]),
     el("h1", {}, seam.name),
-    el("p", { class: `verdict ${seam.status}` }, el("b", {}, seam.status), seam.why ? `: ${seam.why}` : ""),
+    el("p", { class: `verdict ${seam.status}` }, el("b", {}, seam.status), seam.why ? ` ${seam.why}` : ""),
     facts([
       ["harness", `${seam.harness} ${seam.version || "of unknown version"}`], ["sandbox", seam.sandbox], ["dialect", seam.dialect],
       ["engines", seam.engines.join(", ") || "none"], ["required checks", `${seam.ran} of ${seam.required} ran`],
