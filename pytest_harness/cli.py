@@ -1,4 +1,4 @@
-"""The command's door: ``harness-conformance info | rollout | judge | serve | doctor | new-seam``. Thin: others do the work."""
+"""The command's door: ``harness-conformance info | rollout | judge | report | serve | doctor | new-seam``. Thin: others do the work."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import io
 import os
 import sys
 from pathlib import Path
-from typing import Annotated, NoReturn
+from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
 from rich.console import Console
@@ -16,13 +16,17 @@ from rich.table import Table
 
 from pytest_harness import __version__
 from pytest_harness.collect import CollectError, LedgerError
-from pytest_harness.evidence import Evidence, EvidenceError, find_evidence, read_evidence
-from pytest_harness.places import EVIDENCE_DIR, REPLAY_DIR, ROLLOUT_DIR
+from pytest_harness.evidence import Evidence, EvidenceError
+from pytest_harness.places import EVIDENCE_DIR, REPLAY_DIR, REPORT_DIR, ROLLOUT_DIR
 from pytest_harness.provision import ProvisionError
 from pytest_harness.reports.published import PublishError
 from pytest_harness.requirements import Catalogue, RequirementsError, catalogue_versions, load_catalogue, read_set
 from pytest_harness.scenarios import ScenarioError, ScenarioTable
 from pytest_harness.seams import SeamError, SeamTable
+
+if TYPE_CHECKING:
+    from pytest_harness.reports.files import EvidenceOf
+    from pytest_harness.reports.model import Report
 
 app = typer.Typer(
     name="harness-conformance",
@@ -179,34 +183,72 @@ def judge(
     ] = None,
 ) -> None:
     """Judge stored evidence again, without pytest: findings, matrix, report. Exit code 1 if something speaks against a seam."""
-    from pytest_harness.reports.build import build_report, shown  # noqa: PLC0415
+    from pytest_harness.reports.again import ReportError, judge_again  # noqa: PLC0415
     from pytest_harness.reports.findings import write_findings  # noqa: PLC0415
-    from pytest_harness.reports.store import write_report  # noqa: PLC0415
     from pytest_harness.reports.terminal import print_findings, print_matrix, print_remarks  # noqa: PLC0415
-    from pytest_harness.verdict import Rollout, seam_verdicts  # noqa: PLC0415
 
     catalogue = load_catalogue(requirements)
-    folders = list(find_evidence(evidence))
-    if not folders:
-        fail(f"{evidence} holds no evidence; run pytest --harness=NAME first, or name the folder that its --evidence-dir named")
-    rollouts = [Rollout.of(read_evidence(folder), catalogue) for folder in folders]
-    for folder, rollout in zip(folders, rollouts, strict=True):
-        with contextlib.suppress(OSError):  # evidence may well lie where nothing can be written
-            write_findings(folder, rollout, catalogue.version)
-    places = {rollout.evidence.manifest.attempt_id: folder for folder, rollout in zip(folders, rollouts, strict=True)}
-    run_id = rollouts[0].evidence.manifest.run_id
-    report = build_report(seam_verdicts(rollouts, catalogue), catalogue=catalogue, run_id=run_id, folders=places)
-    console = _console()
-    print_findings(report, console)
-    print_remarks(report, console)
-    print_matrix(report, console)
     try:
-        console.print(f"report: {shown(write_report(report, report_dir))}", highlight=False, markup=False, soft_wrap=True)
-    except OSError as error:
-        fail(f"--report-dir {report_dir} cannot be written ({error.strerror}); name a folder of yours")
-    evidences = {folder: rollout.evidence for folder, rollout in zip(folders, rollouts, strict=True)}
+        judged = judge_again([evidence], catalogue)
+    except ReportError as error:
+        fail(str(error))
+    for folder, each in judged.rollouts.items():
+        with contextlib.suppress(OSError):  # evidence may well lie where nothing can be written
+            write_findings(folder, each, catalogue.version)
+    console = _console()
+    print_findings(judged.report, console)
+    print_remarks(judged.report, console)
+    print_matrix(judged.report, console)
+    _write_forms(judged.report, report_dir, judged.evidence_of, console)
+    evidences = {folder: each.evidence for folder, each in judged.rollouts.items()}
     filled = fill_atif is None or _fill(fill_atif, evidences, catalogue, console)
-    raise SystemExit(0 if report.ok and filled else 1)
+    raise SystemExit(0 if judged.report.ok and filled else 1)
+
+
+@app.command()
+def report(
+    folders: Annotated[
+        list[Path],
+        typer.Argument(parser=_folder, metavar="DIR...", help=f"Folders that hold evidence, or one with a report, such as {REPORT_DIR}."),
+    ],
+    requirements: Annotated[str | None, typer.Option(metavar="VERSION", help="Of evidence: the requirement set; the newest.")] = None,
+    report_dir: Annotated[
+        Path | None,
+        typer.Option(parser=_folder, metavar="DIR", help=f"Where it is written; of evidence {REPLAY_DIR}, of a report its own folder."),
+    ] = None,
+) -> None:
+    """Write the report in every form: a page to open in a browser, JSON, Markdown, CTRF, JUnit, badge. Exit code 0 if it is written."""
+    from pytest_harness.reports.again import ReportError, judge_again, read_report, stored_evidence  # noqa: PLC0415
+    from pytest_harness.reports.store import REPORT  # noqa: PLC0415
+
+    console = _console()
+    written = [folder for folder in folders if (folder / REPORT).exists()]
+    try:
+        if not written:
+            judged = judge_again(folders, load_catalogue(requirements))
+            _write_forms(judged.report, report_dir or REPLAY_DIR, judged.evidence_of, console)
+        elif len(folders) > 1:
+            fail(f"{written[0]} holds a report already, and is no evidence; name it alone, or only folders that hold evidence")
+        elif requirements is not None:
+            fail(f"{written[0]} holds a report, which is not judged again; name its evidence to judge it by {requirements}")
+        else:
+            told = read_report(written[0])
+            _write_forms(told, report_dir or written[0], stored_evidence(told), console)
+    except ReportError as error:
+        fail(str(error))
+
+
+def _write_forms(told: Report, folder: Path, evidence_of: EvidenceOf, console: Console) -> None:
+    """Write all forms of a report and say where."""
+    from pytest_harness.reports.build import shown  # noqa: PLC0415
+    from pytest_harness.reports.files import PAGE, write_files  # noqa: PLC0415
+
+    try:
+        path = write_files(told, folder, evidence_of)
+    except OSError as error:
+        fail(f"--report-dir {folder} cannot be written ({error.strerror}); name a folder of yours")
+    for each in (path, path.with_name(PAGE)):
+        console.print(f"report: {shown(each)}", highlight=False, markup=False, soft_wrap=True)
 
 
 def _fill(root: Path, evidences: dict[Path, Evidence], catalogue: Catalogue, console: Console) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
 from collections.abc import Callable
@@ -43,7 +44,8 @@ def write_files(report: Report, folder: Path, evidence_of: EvidenceOf) -> Path:
     write_text(folder / JUNIT, junit(report))
     write_text(folder / BADGE, _json(badge(report)))
     write_text(folder / PAGE, page(report, evidence_of))
-    append_step_summary(report)
+    with contextlib.suppress(OSError):  # that the job's page cannot be written is no reason to lose the report
+        append_step_summary(report)
     return written
 
 

@@ -16,7 +16,6 @@ from pytest_harness import __version__
 from pytest_harness.reports.build import shown
 from pytest_harness.reports.left_out import sentences
 from pytest_harness.reports.model import Report
-from pytest_harness.reports.store import write_report
 from pytest_harness.resources import resource
 from pytest_harness.session import fixtures
 from pytest_harness.session.judged import Judged, ended_of, folder_of
@@ -144,8 +143,11 @@ class ConformanceSession:
         """Write the report; what only all attempts together show turns the run red too."""
         if not self.folders:
             return
+        from pytest_harness.reports.again import stored_evidence  # noqa: PLC0415 (workers and runs that collect only write none)
+        from pytest_harness.reports.files import write_files  # noqa: PLC0415
+
         self.report = report_of(self.plan, self.judged, self.folders)
-        self.report_path = write_report(self.report, self.plan.report_dir)
+        self.report_path = write_files(self.report, self.plan.report_dir, stored_evidence(self.report))
         if not self.report.ok and session.exitstatus == pytest.ExitCode.OK:
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
@@ -153,7 +155,8 @@ class ConformanceSession:
         """The matrix, what ran of what was required, and where the report lies."""
         if self.report is None:
             return
-        from pytest_harness.reports.terminal import print_matrix, print_remarks  # noqa: PLC0415 (workers print nothing)
+        from pytest_harness.reports.files import PAGE  # noqa: PLC0415 (workers print nothing)
+        from pytest_harness.reports.terminal import print_matrix, print_remarks  # noqa: PLC0415
 
         report = self.report
 
@@ -167,3 +170,4 @@ class ConformanceSession:
 
         write_section(self.config, terminalreporter, "harness conformance", print_all)
         terminalreporter.write_line(f"report: {shown(self.report_path)}")
+        terminalreporter.write_line(f"report: {shown(self.report_path.with_name(PAGE))}")

@@ -1,0 +1,88 @@
+"""A report from what is stored: from evidence, judged again, or from a report that was written, with the evidence that it names."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from pydantic import ValidationError
+
+from pytest_harness import saboteurs
+from pytest_harness.evidence import Evidence, EvidenceError, find_evidence, read_evidence
+from pytest_harness.reports.build import build_report
+from pytest_harness.reports.files import EvidenceOf
+from pytest_harness.reports.model import Report, ReportedAttempt
+from pytest_harness.reports.store import REPORT
+from pytest_harness.requirements import Catalogue
+from pytest_harness.textfile import TextFileError, read_text
+from pytest_harness.verdict import Rollout, seam_verdicts
+
+
+class ReportError(Exception):
+    """Folders of which no report can be made; the message says which, why, and what to do."""
+
+
+@dataclass(frozen=True)
+class JudgedAgain:
+    """Evidence with the report of it."""
+
+    report: Report
+    rollouts: Mapping[Path, Rollout]
+    """By the folder of the evidence."""
+
+    def evidence_of(self, attempt: ReportedAttempt) -> Evidence | None:
+        """The evidence as it was judged."""
+        return next((each.evidence for each in self.rollouts.values() if each.evidence.manifest.attempt_id == attempt.id), None)
+
+
+def judge_again(roots: Iterable[Path], catalogue: Catalogue) -> JudgedAgain:
+    """Judge all evidence at or below these folders. Raises ReportError where one holds none, EvidenceError where some cannot be read."""
+    folders: dict[Path, Path] = {}
+    for root in roots:
+        found = list(find_evidence(root))
+        if not found:
+            raise ReportError(
+                f"{root} holds no evidence; run pytest --harness=NAME first, or name the folder that its --evidence-dir named"
+            )
+        folders |= {folder.resolve(): folder for folder in found if folder.resolve() not in folders}
+    rollouts = {folder: Rollout.of(read_evidence(folder), catalogue) for folder in folders.values()}
+    places = {rollout.evidence.manifest.attempt_id: folder for folder, rollout in rollouts.items()}
+    run_id = next(iter(rollouts.values())).evidence.manifest.run_id
+    report = build_report(seam_verdicts(rollouts.values(), catalogue), catalogue=catalogue, run_id=run_id, folders=places)
+    return JudgedAgain(report, rollouts)
+
+
+def read_report(folder: Path) -> Report:
+    """The report that a run wrote into this folder. Raises ReportError."""
+    path = folder / REPORT
+    try:
+        return Report.model_validate_json(read_text(path))
+    except TextFileError as error:
+        raise ReportError(f"{error}; name a folder that a run wrote its report into") from None
+    except ValidationError as error:
+        first = error.errors()[0]
+        key = ".".join(str(part) for part in first["loc"]) or "the document"
+        raise ReportError(
+            f"{path} is no report that this version reads: {key}: {first['msg']}; make it again from its evidence: "
+            "harness-conformance judge EVIDENCE"
+        ) from None
+
+
+def stored_evidence(report: Report) -> EvidenceOf:
+    """Reads the evidence of an attempt from where the report says it is, broken in the way in which it was when it was judged."""
+
+    def evidence_of(attempt: ReportedAttempt) -> Evidence | None:
+        try:
+            evidence = read_evidence(Path(attempt.evidence))
+        except EvidenceError:
+            return None
+        if evidence.manifest.attempt_id != attempt.id:
+            return None  # a later run has put another attempt there
+        if report.sabotage is not None:
+            with contextlib.suppress(saboteurs.NothingToSabotage):
+                return saboteurs.apply(report.sabotage, evidence)
+        return evidence
+
+    return evidence_of
