@@ -42,6 +42,10 @@ _REMEDIES = {
 }
 
 
+_WITHOUT_WEIGHTS = {"scripted": "says what a script makes it say", "chance": "says what chance has it say"}
+"""Those of the embedded engine, which tells vLLM's version and this behind it."""
+
+
 class ProbeError(Exception):
     """An engine that cannot be used as asked; the message says why and what to do."""
 
@@ -114,7 +118,13 @@ class Probe:
                 f"whether the logprobs of the engine at {url} are those of the temperature that it samples with could not be measured; "
                 f"let it tell the {_ALTERNATIVES} likeliest tokens (vLLM: --max-logprobs {_ALTERNATIVES} or more)"
             )
+        if (plays := self._plays()) is not None:
+            return f"the engine at {url} is a scripted one of this project, which {plays}; name one that samples from weights"
         return None
+
+    def _plays(self) -> str | None:
+        """What an engine without weights says instead of sampling, by the local part of its version."""
+        return None if self.version is None else _WITHOUT_WEIGHTS.get(self.version.partition("+")[2])
 
     def _raw(self, url: str) -> str:
         return (

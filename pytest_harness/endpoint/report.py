@@ -34,7 +34,7 @@ class EngineReport(CaseReport):
     def headline(self) -> str:
         """The outcome in one line."""
         broken = [entry.id for entry in self.requirements if entry.level == "MUST" and not entry.draft and entry.standing in FAILING]
-        against = self.may_train or (f"it breaks {', '.join(broken)}" if broken else None)
-        verdict = "nothing speaks against training with it" if against is None else f"not for training: {against}"
+        against = "; ".join(filter(None, (f"it breaks {', '.join(broken)}" if broken else None, self.may_train)))
+        verdict = f"not for training: {against}" if against else "nothing speaks against training with it"
         streamed = "" if self.streamed == self.level else f" (streamed: {self.streamed})"
         return "\n".join((f"{self.model}: level {self.level}{streamed}, logprobs {self.logprobs}; {verdict}", *self.stale))

@@ -8,7 +8,7 @@ import pytest
 
 from pytest_harness.capture.probe import Mode, Probe, ProbeError
 from pytest_harness.capture.serve import Config, ServeError, serve
-from pytest_harness.engines.scripted import Fault, ScriptedEngine
+from pytest_harness.engines.scripted import Fault, Script, ScriptedEngine, Step
 from pytest_harness.serving import BackgroundServer
 
 WHOLE = Probe("served", "0.32.0", Mode("tokens"), Mode("tokens"), "processed")
@@ -31,8 +31,10 @@ def engine(faults=(), **flags):
         ),
         (engine(processed=False), r"returns raw logprobs.*start vLLM with --logprobs-mode processed_logprobs$"),
         (engine(max_logprobs=1), r"could not be measured; let it tell the 5 likeliest tokens \(vLLM: --max-logprobs 5 or more\)$"),
+        (engine(), r"says what chance has it say; name one that samples from weights$"),
+        (ScriptedEngine(Script((Step("Hi."),))), r"says what a script makes it say; name one that samples from weights$"),
     ],
-    ids=["without ids", "without logprobs", "raw", "unknown"],
+    ids=["without ids", "without logprobs", "raw", "unknown", "chance", "scripted"],
 )
 def test_an_engine_that_may_not_train_is_refused_naming_what_is_missing(tmp_path, served, sentence):
     with BackgroundServer(served) as server:

@@ -28,8 +28,9 @@ def refusal(tmp_path, **options):
         ({"processed": False}, "start vLLM with --logprobs-mode processed_logprobs"),
         ({"max_logprobs": 1}, "could not be measured; let it tell the 5 likeliest tokens"),
         ({"api_key": KEY}, "refuses the key"),
+        ({}, "says what chance has it say; name one that samples from weights"),
     ],
-    ids=["without ids", "raw", "unknown", "another key"],
+    ids=["without ids", "raw", "unknown", "another key", "without weights"],
 )
 def test_an_endpoint_that_may_not_train_is_refused(tmp_path, flags, sentence):
     with BackgroundServer(ScriptedEngine(None, **flags)) as server:
@@ -48,7 +49,9 @@ def test_an_engine_that_follows_a_script_is_no_source_of_training_data(tmp_path,
 
 
 def test_an_endpoint_is_attached_without_a_script_and_for_training_only_if_it_was_asked_for():
-    with BackgroundServer(ScriptedEngine(None, model="served", api_key=KEY)) as server:
+    engine = ScriptedEngine(None, model="served", api_key=KEY)
+    engine.version = "0.32.0"  # that of an engine with weights
+    with BackgroundServer(engine) as server:
         url = server.listen().url
         found = [attached(url, api_key=KEY, train=train) for train in (False, True)]
     assert [(each.model, each.steered, each.purpose, each.log) for each in found] == [

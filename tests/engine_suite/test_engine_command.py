@@ -36,12 +36,13 @@ def test_our_engine_with_a_script_is_judged_from_end_to_end(tmp_path, run_pytest
     done = judged(run_pytest, tmp_path, ScriptedEngine(Script.for_seam(STEPS, shell_tool="bash"), max_model_len=2048))
     assert done.returncode == 0, done.stdout
     found = report(tmp_path)
-    assert (found["level"], found["logprobs"], found["may_train"], found["ok"]) == ("tokens", "processed", None, True)
+    assert (found["level"], found["logprobs"], found["ok"]) == ("tokens", "processed", True)
+    assert "says what a script makes it say" in found["may_train"]
     unexercised = {entry["id"]: entry["reasons"][0] for entry in found["requirements"] if entry["standing"] == "not_exercised"}
     assert {name for name, reason in unexercised.items() if "follows a script" in reason} == {
         "LGP-207", "LGP-208", "LGP-209", "LGP-210", "PAR-208", "USE-204"
     }  # fmt: skip
-    assert "level tokens, logprobs processed; nothing speaks against training with it" in done.stdout
+    assert "level tokens, logprobs processed; not for training: the engine at" in done.stdout
 
 
 def test_an_engine_without_ids_fails_and_is_told_with_its_level(tmp_path, run_pytest):
