@@ -21,9 +21,11 @@ _KEY_ENDINGS = ("API_KEY", "AUTH_TOKEN", "KEY", "TOKEN")
 _MODEL_ENDINGS = ("MODEL", "MODEL_NAME")
 _WITHOUT_VERSION = re.compile(r"ANTHROPIC|CLAUDE|GEMINI|GOOGLE|OLLAMA")
 _NO_MODELS = re.compile(
-    r"OTEL|OTLP|SENTRY|POSTHOG|LANGFUSE|LANGSMITH|LANGCHAIN|PROXY|REGISTRY|DOCKER|AWS|AZURE|REDIS|MONGO|POSTGRES|GITHUB|GITLAB|NPM|PYPI|SLACK"
+    r"^DEFAULT_|OTEL|OTLP|SENTRY|POSTHOG|LANGFUSE|LANGSMITH|LANGCHAIN|PROXY|REGISTRY|DOCKER|AWS|AZURE|REDIS|MONGO|POSTGRES|GITHUB|GITLAB|NPM|PYPI|SLACK"
     r"|JIRA|SEARCH|TAVILY|FIRECRAWL|EMBED|WEBHOOK|TELEMETRY|TRACING|LOGGING|S3_|OAUTH|AUTH_|WEAVIATE|QDRANT|DATABASE|MCP_|HF_|LOGFIRE"
 )
+
+_TOO_PLAIN = frozenset({"API", "DEFAULT", "GH", "HTTP", "HTTPS", "SERVER", "BASE"})
 
 
 @dataclass(frozen=True)
@@ -108,7 +110,7 @@ def switches_of(words: frozenset[str]) -> dict[str, str]:
 
 def _own(word: str, words: frozenset[str]) -> Channel | None:
     match = _URL.fullmatch(word)
-    if match is None or _NO_MODELS.search(word):
+    if match is None or _NO_MODELS.search(word) or match[1] in _TOO_PLAIN:
         return None
     stem = match[1]
     key = next((name for ending in _KEY_ENDINGS if (name := f"{stem}_{ending}") in words), None)

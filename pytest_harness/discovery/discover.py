@@ -14,7 +14,7 @@ from pytest_harness.discovery.search import Search, Told
 from pytest_harness.provision import Cache, Installed, ProvisionError, provision
 from pytest_harness.provision.node import npm_entry
 from pytest_harness.provision.python import pypi_entry
-from pytest_harness.sandboxes.bubblewrap import check
+from pytest_harness.sandboxes.bubblewrap import SandboxError, check
 from pytest_harness.scenarios import ScenarioTable
 from pytest_harness.seams import AgentTable, NpmInstall, PypiInstall, Seam, SeamError
 from pytest_harness.seams.template import Draft
@@ -42,7 +42,10 @@ def discover(
     words = scan_installed(installed, draft.name, package, cache)
     lab = Lab(installed, limit_sec=limit_sec)
     scenario = ScenarioTable.load()[SCENARIO]
-    found = Search(lab, command, words, scenario, line=line, tries=tries, tell=tell).run()
+    try:
+        found = Search(lab, command, words, scenario, line=line, tries=tries, tell=tell).run()
+    except SandboxError as error:
+        raise SeamError(f"the sandbox of {draft.name} could not be used any more: {error}") from None
     return draft_of_found(draft, found)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 SUBCOMMANDS = ("exec", "run", "go", "chat", "ask", "agent")
 """Names of a subcommand that takes a task, the likeliest first."""
@@ -51,6 +51,10 @@ class Form:
         """The whole line, with ``{instruction}``."""
         chosen = f"{self.model_option} {model}" if self.model_option and model and self.model_option not in arguments.split() else ""
         return " ".join(part for part in (self.command, chosen, arguments, self.prompt, "{instruction}") if part)
+
+    def for_vendor(self, vendor: str) -> Form:
+        """The same with another vendor's name where the command names OpenAI."""
+        return replace(self, command=re.sub(r"(?<=--auth-type )openai", vendor, self.command))
 
 
 def given_form(line: str) -> Form:

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import re
 import shlex
 import tempfile
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -34,7 +35,15 @@ MODEL = "scripted"
 FIRST_PORT = 8601
 GRACE_SEC = 2.0
 """How long a harness may still go on after its first answer, where only that is to be known: other calls come with it."""
+ASTRAY_SEC = 8.0
+"""How long it may still go on after it has asked for a vendor's own host, where it should have come to the proxy."""
+_VENDORS = re.compile(
+    r"api\.(openai|anthropic|mistral|groq|x|deepseek|together)\.(com|ai|xyz)|(api|ai-gateway)\.vercel\.\w+|openrouter\.ai"
+    r"|generativelanguage\.googleapis\.com|dashscope[\w-]*\.aliyuncs\.com|api\.(moonshot|kimi)\.\w+"
+)
 _OUTPUT_LIMIT = 1 << 20
+_TELLING = 40
+"""So many characters of the task are looked for in the files that it leaves: they have no line break and no quote to be escaped."""
 _LOOK = 20
 """Seconds within which the sandbox must have been looked at afterwards."""
 
@@ -61,8 +70,14 @@ class Seen:
 
     @property
     def moved(self) -> tuple[Request, ...]:
-        """The requests for a completion."""
-        return tuple(request for request in self.requests if request.model_call)
+        """The requests for a completion, the answered ones first."""
+        calls = [request for request in self.requests if request.model_call]
+        return tuple(sorted(calls, key=lambda request: not request.answered))
+
+    @property
+    def astray(self) -> bool:
+        """Whether it looked for a vendor's model, so that it was told its task well, but not where its model is."""
+        return not self.moved and any(map(_VENDORS.fullmatch, self.hosts))
 
 
 class Lab:
@@ -79,7 +94,15 @@ class Lab:
         return (124, "") if finished is None else (finished.code, _text(finished))
 
     def run(
-        self, command: str, *, instruction: str, channels: Sequence[Channel], switches: Mapping[str, str], script: Script, whole: bool
+        self,
+        command: str,
+        *,
+        instruction: str,
+        channels: Sequence[Channel],
+        switches: Mapping[str, str],
+        script: Script,
+        whole: bool,
+        limit_sec: float | None = None,
     ) -> Seen:
         """One run. ``command`` has the placeholders of a row's; ``whole`` lets it go on after the first answer."""
         setting = rendered(channels, first_port=FIRST_PORT, model=MODEL)
@@ -90,15 +113,22 @@ class Lab:
             folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="harness-discovery-")))
             engine = stack.enter_context(BackgroundServer(ScriptedEngine(script, model=MODEL)))
             session = proxy.open_session(Upstream(url=engine.listen().url, model=MODEL), folder / "journal.ndjson")
-            first = _First()
-            watch = Watch(proxy, session.key, ports=setting.ports, keys=setting.keys, answered=first.set)
+            enough = _Enough(lambda: bool(watch.requests))
+            watch = Watch(proxy, session.key, ports=setting.ports, keys=setting.keys, answered=enough.answered)
+
+            def looked_up(name: str) -> None:
+                if _VENDORS.fullmatch(name):
+                    enough.astray()
+
             server = stack.enter_context(BackgroundServer(watch))
             sandbox = stack.enter_context(self._sandbox(setting.files))
-            lookups = stack.enter_context(Lookups(sandbox.datagrams(PORT)))
+            lookups = stack.enter_context(Lookups(sandbox.datagrams(PORT), looked_up))
             for port in setting.ports:
                 server.listen(sandbox.listener(port))
             started = time.monotonic()
-            finished, logs = asyncio.run(self._observe(sandbox, line, env, instruction, None if whole else first))
+            words = instruction.strip().splitlines()[0][:_TELLING]
+            observed = self._observe(sandbox, line, env, limit_sec or self.limit_sec, None if whole else enough, words=words)
+            finished, logs = asyncio.run(observed)
             seconds = time.monotonic() - started
             calls = session.close()
             return Seen(
@@ -112,11 +142,10 @@ class Lab:
             )
 
     async def _observe(
-        self, sandbox: Sandbox, line: str, env: Mapping[str, str], instruction: str, first: _First | None
+        self, sandbox: Sandbox, line: str, env: Mapping[str, str], limit_sec: float, enough: _Enough | None, *, words: str
     ) -> tuple[Finished | None, tuple[str, ...]]:
-        finished = await _run(sandbox, line, env, self.limit_sec, first)
-        words = shlex.quote(instruction.strip().splitlines()[0][:40])
-        look = f"find {HOME} /tmp /var /logs -xdev -type f -size -64M -exec grep -lFa -e {words} {{}} +"
+        finished = await _run(sandbox, line, env, limit_sec, enough)
+        look = f"find {HOME} /tmp /var /logs -xdev -type f -size -64M -exec grep -lFa -e {shlex.quote(words)} {{}} +"
         listing = await _run(sandbox, look, {}, _LOOK, None)
         return finished, () if listing is None else tuple(sorted(listing.stdout.decode(errors="replace").splitlines()))
 
@@ -134,39 +163,47 @@ class Lab:
                 yield sandbox
 
 
-class _First:
-    """Says to a waiting coroutine, from another thread, that the first call was answered."""
+class _Enough:
+    """Says to a waiting coroutine, from other threads, that all that is to be known was seen. ``came`` says whether requests came."""
 
-    def __init__(self) -> None:
+    def __init__(self, came: Callable[[], bool]) -> None:
+        self._came = came
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._event: asyncio.Event | None = None
+        self._over = asyncio.Event()
 
-    def set(self) -> None:
-        if self._loop is not None and self._event is not None:
+    def answered(self) -> None:
+        """A call was answered."""
+        self._later(GRACE_SEC, self._over.set)
+
+    def astray(self) -> None:
+        """It looks for its model elsewhere."""
+        self._later(ASTRAY_SEC, lambda: None if self._came() else self._over.set())
+
+    def _later(self, seconds: float, then: Callable[[], None]) -> None:
+        if self._loop is not None:
             with contextlib.suppress(RuntimeError):  # the run is over already
-                self._loop.call_soon_threadsafe(self._event.set)
+                self._loop.call_soon_threadsafe(self._loop.call_later, seconds, then)
 
     async def wait(self) -> None:
-        self._loop, self._event = asyncio.get_running_loop(), asyncio.Event()
-        await self._event.wait()
-        await asyncio.sleep(GRACE_SEC)
+        self._loop = asyncio.get_running_loop()
+        await self._over.wait()
 
 
-async def _run(sandbox: Sandbox, line: str, env: Mapping[str, str], limit_sec: float, first: _First | None) -> Finished | None:
+async def _run(sandbox: Sandbox, line: str, env: Mapping[str, str], limit_sec: float, enough: _Enough | None) -> Finished | None:
     """Run a shell command in the work folder; None where it was ended by us."""
     runner = Runner(sandbox, _OUTPUT_LIMIT)
     argv = ["/bin/bash", "-c", f"mkdir -p {WORKDIR} {LOGS} && cd {WORKDIR} && {line}"]
     running = asyncio.ensure_future(runner.run(argv, env=env, timeout=limit_sec))
-    enough = asyncio.ensure_future(first.wait() if first else asyncio.Event().wait())
+    waiting = asyncio.ensure_future(enough.wait()) if enough else running
     try:
-        await asyncio.wait({running, enough}, return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait({running, waiting}, return_when=asyncio.FIRST_COMPLETED)
         if not running.done():
             running.cancel()
         return await running
     except (TimeoutError, asyncio.CancelledError):
         return None
     finally:
-        enough.cancel()
+        waiting.cancel()
         runner.close()
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import socket
 import threading
+from collections.abc import Callable
 from types import TracebackType
 from typing import Self
 
@@ -24,10 +25,14 @@ _NO_SUCH_NAME = 0x8183  # a response, recursion desired and available, code 3: s
 
 
 class Lookups:
-    """Answers on a UDP socket, in a thread of its own, until closed. Use it as a context manager."""
+    """Answers on a UDP socket, in a thread of its own, until closed. Use it as a context manager.
 
-    def __init__(self, sock: socket.socket) -> None:
+    ``asked`` is called with each name, on that thread.
+    """
+
+    def __init__(self, sock: socket.socket, asked: Callable[[str], None] = lambda _: None) -> None:
         self._socket = sock
+        self._asked = asked
         self._names: dict[str, None] = {}
         self._closing = False
         self._thread = threading.Thread(target=self._serve, name="lookups", daemon=True)
@@ -46,6 +51,7 @@ class Lookups:
             if asked is not None:
                 name, end = asked
                 self._names[name] = None
+                self._asked(name)
                 self._socket.sendto(_no_such_name(packet, end), sender)
 
     def __enter__(self) -> Self:

@@ -19,7 +19,7 @@ from pytest_harness.provision.node import node_satisfies, view_npm
 from pytest_harness.provision.preinstalled import preinstalled_version
 from pytest_harness.provision.python import installer_environment
 from pytest_harness.provision.tools import ask, uv_program
-from pytest_harness.seams import Install, NpmInstall, PreinstalledInstall, PypiInstall, SeamError
+from pytest_harness.seams import NpmInstall, PreinstalledInstall, PypiInstall, SeamError
 
 NODE = "24.19.0"
 """The Node that the bundled rows run with: it is in the cache already."""
@@ -32,7 +32,7 @@ _COMMAND = re.compile(r"[0-9A-Za-z][0-9A-Za-z._-]*")
 class Package:
     """A harness as far as it is known without running it."""
 
-    install: Install
+    install: NpmInstall | PypiInstall | PreinstalledInstall
     title: str
     homepage: str | None
     needs: str

@@ -26,10 +26,12 @@ from pytest_harness.seams import SeamError, Shell
 
 TRIES = 30
 LIMIT_SEC = 45.0
-OTHERS = 8
+OTHERS = 6
 """At most so many of the other channels are tried by themselves."""
 
 _FORMS = 6
+_AT_LEAST_SEC = 5.0
+_MODEL_VENDOR = re.compile(r"^openai(?=[/.:])")
 _GREETING = "There is nothing to do."
 _MISUSED = re.compile(
     r"(unknown|unrecogni[sz]ed|unexpected|invalid|no such) (option|argument|command|flag|subcommand|choice)|^usage:",
@@ -135,7 +137,7 @@ class Search:
         channel = self._channel_of(first, way)
         tools = offered(first.calls)
         found = self._hold_to_a_task(way, channel, tools, first)
-        others, still = self._others(found.way)
+        others, still = self._others(found)
         return replace(found, others=others, still=still, tries=self._done)
 
     # ---- a command line that moves it
@@ -167,7 +169,9 @@ class Search:
             candidates = list(forms(self._command, self._helps()))[:_FORMS]
         for form in candidates:
             yield Way(form, everything, MODELS[0], switches)
-        usable = [way.form for way, seen in tried if not _misused(seen)] or candidates
+            if tried[-1][1].astray:
+                break  # it understood its task, and only its model is yet to be found
+        usable = [way.form for way, seen in sorted(tried, key=lambda each: not each[1].astray) if not _misused(seen)] or candidates
         for style in styles:
             for form in usable[:2]:
                 yield Way(form, (style,), MODELS[0], switches)
@@ -232,7 +236,8 @@ class Search:
 
     # ---- the rest
 
-    def _others(self, way: Way) -> tuple[tuple[tuple[Channel, Seen], ...], tuple[str, ...]]:
+    def _others(self, found: Found) -> tuple[tuple[tuple[Channel, Seen], ...], tuple[str, ...]]:
+        way = found.way
         if way.channels[0].name == "the command line":
             return (), ()
         known = (*channels_of(self._words.names), *styles_of(self._words.styles, self._command))
@@ -241,7 +246,9 @@ class Search:
         still: list[str] = []
         try:
             for channel in rest:
-                seen = self._try(replace(way, channels=(channel,), model=_model_for(channel, way.model)))
+                vendor = _vendor_of(channel)
+                other = replace(way, channels=(channel,), model=_MODEL_VENDOR.sub(vendor, way.model), form=way.form.for_vendor(vendor))
+                seen = self._try(other, limit_sec=min(self._lab.limit_sec, 2 * found.seen.seconds + _AT_LEAST_SEC))
                 if any(is_model_call(call) for call in seen.answered):
                     moved.append((channel, seen))
                 else:
@@ -252,7 +259,9 @@ class Search:
 
     # ---- one try
 
-    def _try(self, way: Way, *, shell: Shell | None = None, finish: str | None = None, whole: bool = False) -> Seen:
+    def _try(
+        self, way: Way, *, shell: Shell | None = None, finish: str | None = None, whole: bool = False, limit_sec: float | None = None
+    ) -> Seen:
         if self._done >= self._tries:
             raise _OutOfTries
         self._done += 1
@@ -266,7 +275,13 @@ class Search:
             instruction=self._scenario.instruction if shell else None,
         )
         seen = self._lab.run(
-            way.line, instruction=self._scenario.instruction, channels=way.channels, switches=way.switches, script=script, whole=whole
+            way.line,
+            instruction=self._scenario.instruction,
+            channels=way.channels,
+            switches=way.switches,
+            script=script,
+            whole=whole,
+            limit_sec=limit_sec,
         )
         self._tell(Told(self._done, self._tries, f"{way.line} with {_named(way.channels)}: {_in_short(seen)}"))
         return seen
@@ -280,11 +295,9 @@ def _variables(channels: Sequence[Channel]) -> frozenset[str]:
     return frozenset(name for channel in channels for name in channel.env)
 
 
-def _model_for(channel: Channel, model: str) -> str:
-    """The model's name with the vendor's in it that goes with a channel, where it has one."""
+def _vendor_of(channel: Channel) -> str:
     vendors = {"ANTHROPIC": "anthropic", "GEMINI": "gemini"}
-    vendor = next((name for part, name in vendors.items() if part in channel.name), "openai")
-    return re.sub(r"^openai(?=[/.:])", vendor, model)
+    return next((name for part, name in vendors.items() if part in channel.name), "openai")
 
 
 def _finish_command(seen: Seen) -> str | None:
@@ -313,6 +326,8 @@ def _in_short(seen: Seen) -> str:
         return f"asked for {', '.join(dict.fromkeys(f'{each.method} {each.path}' for each in seen.requests))}, {ended}"
     told = seen.output.split("\n")
     last = next((f": {line.strip()[:100]}" for line in reversed(told) if line.strip()), "") if seen.code else ""
+    if seen.astray:
+        return f"nothing came, it looked for {', '.join(seen.hosts)}, {ended} after {seen.seconds:.1f} s"
     return f"nothing came, {ended} after {seen.seconds:.1f} s{last}"
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from pytest_harness.capture.routing import find_route, plain_path
 from pytest_harness.serving import ASGIApp, Event, Receive, Scope, Send
@@ -32,6 +32,8 @@ class Request:
     """The name of the key that it showed; None where it showed none of ours."""
     key_header: str | None
     """Where it showed it: the header's name, ``query`` where it stands in the URL."""
+    answered: bool = False
+    """Whether it is a model call that got a whole reply with status 200."""
 
 
 class Watch:
@@ -59,9 +61,15 @@ class Watch:
         key, header = self._shown(scope["headers"], query)
         model_call = found.route is not None and found.route.kind == "call"
         channel = self._ports.get(scope["server"][1], "")
+        number = len(self.requests)
         self.requests.append(Request(channel, scope["method"], path, found.dialect.name, model_call, key, header))
+
+        def answered() -> None:
+            self.requests[number] = replace(self.requests[number], answered=True)
+            self._answered()
+
         passed = {**scope, "headers": self._with_our_key(scope["headers"])}
-        await self._proxy(passed, receive, _Listening(send, self._answered) if model_call else send)
+        await self._proxy(passed, receive, _Listening(send, answered) if model_call else send)
 
     def _shown(self, headers: Iterable[tuple[bytes, bytes]], query: bytes) -> tuple[str | None, str | None]:
         for name, value in headers:
