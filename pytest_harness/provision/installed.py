@@ -42,7 +42,7 @@ def provision(seam: Seam, cache: Path | None = None, progress: Progress | None =
     if isinstance(install, PreinstalledInstall):
         return _preinstalled(seam, install)
     if isinstance(install, HarborInstall):
-        return Installed(seam.name, None, harbor_version(), harbor_digest(), (), {})
+        return Installed(seam.name, install.version, install.version or harbor_version(), harbor_digest(), (), {})
     if isinstance(install, NpmInstall):
         if install.version == "latest":
             install = install.model_copy(update={"version": newest_npm(place, install, tell)})

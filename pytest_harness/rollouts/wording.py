@@ -1,4 +1,4 @@
-"""The steps of a scenario in the words of a harness that takes its commands from what the model says, not from calls of a tool.
+"""The steps of a scenario in the words of a harness that takes commands or files from what the model says, not from calls of a tool.
 
 To the engine such a scenario is one of text alone: it is told to a harness that offers tools as to one that offers none.
 """
@@ -17,10 +17,11 @@ from pytest_harness.seams.placeholders import fill
 def worded(scenario: Scenario, seam: Seam) -> Scenario:
     """The scenario as it is played to this harness: itself, where the harness has a tool to call and is content with one end.
 
-    A step of several commands becomes as many texts, one below the other.
+    A step of several commands or files becomes as many texts, one below the other.
     """
     template = seam.shell.text if seam.shell else None
-    steps = scenario.steps if template is None else tuple(_spoken(step, step.shell, template) for step in scenario.steps)
+    steps = scenario.steps if seam.edit is None else tuple(_written(step, seam.edit.text) for step in scenario.steps)
+    steps = steps if template is None else tuple(_spoken(step, step.shell, template) for step in steps)
     steps = (*steps[:-1], *_endings(steps[-1], seam.finish, template))
     return scenario if steps == scenario.steps else replace(scenario, steps=steps)
 
@@ -29,6 +30,11 @@ def worded_facts(scenario: Scenario, seam: Seam) -> ScenarioFacts:
     """The scenario as the evidence records it: what is asked of the harness, in as many turns as it takes to play."""
     facts = scenario.facts
     return facts.model_copy(update={"steps": facts.steps + seam.finish.times - 1})
+
+
+def _written(step: ScenarioStep, template: str) -> ScenarioStep:
+    texts = [_filled(template, text=step.text, path=path, content=content) for path, content in step.files] or [step.text]
+    return replace(step, text="\n\n".join(texts), files=())
 
 
 def _spoken(step: ScenarioStep, commands: tuple[str, ...], template: str) -> ScenarioStep:

@@ -39,6 +39,8 @@ class ScenarioStep:
     """Calls of other tools, after those of the shell."""
     subagent: bool = False
     """Whether it gives the scenario's subagent its task, last of all calls."""
+    files: tuple[tuple[str, str], ...] = ()
+    """Path and content of files that a harness takes from the text."""
 
 
 @dataclass(frozen=True)

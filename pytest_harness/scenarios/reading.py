@@ -18,7 +18,7 @@ from pytest_harness.scenarios.model import Scenario, ScenarioError, ScenarioStep
 from pytest_harness.textfile import TextFileError, read_toml
 
 _KEYS = {"title", "task", "reward", "reward_key", "steps", "faults", "subagent", "turns", "may_fail", "budget", "needs"}
-_STEP_KEYS = {"text", "shell", "prints", "reasoning", "then", "calls", "subagent", "repeat"}
+_STEP_KEYS = {"text", "shell", "prints", "reasoning", "then", "calls", "subagent", "files", "repeat"}
 _FAULT_KEYS = {
     "error": {"turn", "times", "kind", "status", "message", "retry_after"},
     "overflow": {"turn", "times", "kind"},
@@ -27,7 +27,7 @@ _FAULT_KEYS = {
     "empty": {"turn", "times", "kind"},
     "malformed": {"turn", "times", "kind"},
 }
-NEEDS = ("compaction", "subagent", "tools")
+NEEDS = ("compaction", "edit", "subagent", "tools")
 """What of a seam's row a scenario may need: a table, or the tool that runs shell commands."""
 _LONGEST_WAIT = 60
 """Seconds; a rollout that waits longer than this for its engine says nothing more of its harness."""
@@ -185,8 +185,9 @@ def _step(where: str, step: Mapping[str, Any]) -> ScenarioStep:
     if not isinstance(shell, list) or not all(isinstance(command, str) and command for command in shell):
         raise ScenarioError(f"{where}shell must be a list of commands, not {shell!r}")
     calls, subagent = _calls(where, step.get("calls", [])), _flag(where, step, "subagent")
+    files = _files(where, step.get("files", {}))
     called = bool(shell or calls or subagent)
-    if not texts["text"] and not called:
+    if not texts["text"] and not called and not files:
         raise ScenarioError(f"{where}has neither text nor shell nor another call; give it one of them")
     if texts["then"] and not called:
         raise ScenarioError(f"{where}has something to say behind its calls, and no call; say it as text")
@@ -195,7 +196,13 @@ def _step(where: str, step: Mapping[str, Any]) -> ScenarioStep:
     for command, each in zip(shell, prints, strict=True):
         if each and each in command:
             raise ScenarioError(f"{where}prints {each!r}, which the command itself says; choose what only its result can show")
-    return ScenarioStep(shell=tuple(shell), prints=tuple(prints), calls=calls, subagent=subagent, **texts)
+    return ScenarioStep(shell=tuple(shell), prints=tuple(prints), calls=calls, subagent=subagent, files=files, **texts)
+
+
+def _files(where: str, files: Any) -> tuple[tuple[str, str], ...]:
+    if not isinstance(files, dict) or not all(path and isinstance(content, str) for path, content in files.items()):
+        raise ScenarioError(f"{where}files must be a table of paths, each with the content of the file, not {files!r}")
+    return tuple(files.items())
 
 
 def _calls(where: str, calls: Any) -> tuple[ToolCall, ...]:

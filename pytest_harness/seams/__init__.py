@@ -2,6 +2,7 @@
 
 from pytest_harness.seams.rows import (
     AgentTable,
+    Edit,
     Finish,
     HarborInstall,
     Install,
@@ -20,6 +21,7 @@ from pytest_harness.seams.unavailable import Unavailable, read_unavailable, unav
 
 __all__ = [
     "AgentTable",
+    "Edit",
     "Finish",
     "HarborInstall",
     "Install",

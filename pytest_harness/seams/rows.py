@@ -100,6 +100,8 @@ class HarborInstall(Row):
     """Nothing: the harness is a part of Harbor and runs in its process, outside the sandbox, of which it uses a terminal."""
 
     kind: Literal["harbor"]
+    version: Version | None = Field(default=None, examples=["2.0.0"])
+    """The version that it gives of itself, where that is not Harbor's."""
 
 
 Install = Annotated[NpmInstall | PypiInstall | PreinstalledInstall | HarborInstall, Field(discriminator="kind")]
@@ -185,6 +187,14 @@ class Shell(Row):
         if self.tool is None and self.text is None:
             raise PydanticCustomError("seam", "neither of tool and text found, the name of a tool or the text of a reply expected")
         return self
+
+
+class Edit(Row):
+    """How a harness takes files from what the model says."""
+
+    text: Text = Field(examples=["{text}\n\n{path}\n```\n{content}```"])
+    """The reply: ``{path}`` and ``{content}`` are the file's, ``{text}`` is what is said besides; ``{content_in_json}`` and so on are the
+    same as parts of a JSON string."""
 
 
 class Subagent(Row):
@@ -273,6 +283,8 @@ class Seam(Row):
     """How to limit its steps; left out where it has no such limit."""
     shell: Shell | None = None
     """Its shell tool; left out where it offers none."""
+    edit: Edit | None = None
+    """How it takes files from the text; left out where it has tools for that."""
     subagent: Subagent | None = None
     """How it is told to ask a subagent; left out where it has none."""
     compaction: Compaction | None = None
@@ -306,7 +318,7 @@ class Seam(Row):
     @property
     def version(self) -> str | None:
         """The version asked for, which may be ``latest``; None where only the installed harness knows."""
-        return None if isinstance(self.install, HarborInstall) else self.install.version
+        return self.install.version
 
     @property
     def outside(self) -> bool:
@@ -379,8 +391,9 @@ class Seam(Row):
         )
 
 
-_LATER = (
-    *(("accounting",), ("variant_of",), ("subagent",), ("compaction",), ("agent", "shims"), ("install", "also"), ("install", "at")),
+_LATER: tuple[tuple[str, ...], ...] = (
+    *(("accounting",), ("variant_of",), ("edit",), ("subagent",), ("compaction",)),
+    *(("agent", "shims"), ("install", "also"), ("install", "at")),
     *(("shell", "text"), ("finish", "text"), ("finish", "times")),
 )
 """Keys that rows got later: where one says nothing, it is left out of the digest, so that rows without it keep theirs."""

@@ -167,14 +167,17 @@ def _seam_of(document: dict[str, Any], where: str) -> Seam:
 
 def _bundled_scenarios(seam: Seam) -> Iterator[str]:
     """Those that apply: neither does the row say why not, nor does the scenario need what the row does not have."""
-    return (name for name, need in _needs().items() if name not in seam.inapplicable and seam.meets(need))
+    return (name for name, needs in _needs().items() if name not in seam.inapplicable and all(map(seam.meets, needs)))
 
 
 @cache
-def _needs() -> dict[str, str | None]:
-    """What each bundled scenario needs of a row."""
-    paths = sorted(resource("fixtures", "scenarios").glob("*.toml"))
-    return {path.stem: read_toml(path).get("needs") for path in paths}
+def _needs() -> dict[str, tuple[str | None, ...]]:
+    """What each bundled scenario needs of a row: what it says, and a shell for its commands."""
+    documents = {path.stem: read_toml(path) for path in sorted(resource("fixtures", "scenarios").glob("*.toml"))}
+    return {
+        name: (document.get("needs"), *(["shell"] if any(step.get("shell") for step in document["steps"]) else []))
+        for name, document in documents.items()
+    }
 
 
 def _named_in_deviations(variant: Seam) -> Seam:
@@ -220,6 +223,7 @@ def _unknown_placeholders(seam: Seam) -> Iterator[str]:
         ("subagent", seam.subagent and seam.subagent.model_dump(), frozenset({"prompt"})),
         ("shell.text", seam.shell and seam.shell.text, _SAID | {"command", "command_in_json"}),
         ("finish.text", seam.finish.text, _SAID),
+        ("edit.text", seam.edit and seam.edit.text, _SAID | {"path", "path_in_json", "content", "content_in_json"}),
     )
     for key, table, known in tables:
         expected = " ".join(f"{{{each}}}" for each in sorted(known))

@@ -24,3 +24,9 @@ def test_what_comes_with_harbor_is_there_in_harbors_version_and_the_sandbox_sees
     assert len(installed.digest) == 64
     assert find_installed(MINE, tmp_path) == installed
     assert not list(tmp_path.iterdir())
+
+
+def test_a_version_of_its_own_is_the_one_that_it_gives_of_itself():
+    seam = MINE.model_copy(update={"install": HarborInstall(kind="harbor", version="2.0.0")})
+    assert provision(seam).version == "2.0.0"
+    assert provision(seam).digest == provision(MINE).digest

@@ -10,7 +10,7 @@ from pydantic import ValidationError
 
 from pytest_harness.rollouts.wording import worded, worded_facts
 from pytest_harness.scenarios import Scenario, ScenarioStep
-from pytest_harness.seams import AgentTable, Finish, NpmInstall, Seam, Shell
+from pytest_harness.seams import AgentTable, Edit, Finish, NpmInstall, Seam, Shell
 
 KEYS = '{"think": "{text_in_json}", "keys": "{command_in_json}\\n"}'
 
@@ -67,6 +67,12 @@ def test_an_end_that_has_to_be_confirmed_is_a_turn_more_of_the_script():
     assert texts(worded(told, row))[1:] == ['{"done": true, "why": "Done."}'] * 2
     assert worded_facts(told, row).steps == 3
     assert worded_facts(told, row).shell_commands == told.facts.shell_commands
+
+
+def test_a_file_stands_in_the_text_below_its_name():
+    told = scenario(ScenarioStep("I write.", files=(("a.txt", "42\n"), ("b.txt", "43\n"))))
+    row = seam(None).model_copy(update={"edit": Edit(text="{path}\n```\n{content}```")})
+    assert texts(worded(told, row)) == ["a.txt\n```\n42\n```\n\nb.txt\n```\n43\n```", "Done."]
 
 
 @given(st.text(min_size=1), st.text())

@@ -65,6 +65,7 @@ def test_no_reward_is_not_a_reward_of_zero(write):
         ('text = "Look."', "text = 3", "step 1: text must be a string, not 3"),
         ('"/", ""', '"/"', "step 1: prints must be a list of texts, one for each command"),
         ('"/", ""', '"ls", ""', "step 1: prints 'ls', which the command itself says"),
+        ('text = "Done."', 'text = "Done."\nfiles = { "a.txt" = 3 }', "step 2: files must be a table of paths, each with the content"),
         ('text = "Done."', "", "step 2: has neither text nor shell"),
         ('text = "Done."', 'shell = ["ls"]', "the last of the steps must be text"),
         ("[[steps]]", "[[stops]]", "unknown key 'stops'; did you mean steps?"),

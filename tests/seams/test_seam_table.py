@@ -8,7 +8,7 @@ import jsonschema
 import pytest
 
 from pytest_harness.resources import resource
-from pytest_harness.scenarios import ScenarioTable
+from pytest_harness.scenarios import Scenario, ScenarioTable
 from pytest_harness.seams import SeamError, SeamTable, json_schema, read_seams
 
 ROW = """\
@@ -209,6 +209,17 @@ def test_a_variant_is_the_row_with_its_own_tables_laid_over_it(tmp_path):
     assert second.facts.digest != first.facts.digest
 
 
+def test_a_row_without_a_shell_has_no_scenario_with_commands_and_one_that_takes_files_has_those_with_files(tmp_path):
+    unlisted = ROW.replace('scenarios = ["edit_file"]\n', "")
+    bundled = ScenarioTable.load()
+    with_files = {name for name in bundled if bundled[name].needs == "edit"}
+    with_commands = {name for name in bundled if has_commands(bundled[name])}
+    row(tmp_path, unlisted + '\n[edit]\ntext = "{path}: {content}"\n')
+    assert set(SeamTable.load(tmp_path)["mine"].scenarios) & (with_files | with_commands) == with_files
+    row(tmp_path, unlisted + '\n[shell]\ntool = "bash"\n')
+    assert {"edit_file", "explore"} <= set(SeamTable.load(tmp_path)["mine"].scenarios) <= set(bundled) - with_files
+
+
 def test_what_comes_with_harbor_has_harbors_version_and_no_other(tmp_path):
     row(tmp_path, WITH_HARBOR)
     table = SeamTable.load(tmp_path)
@@ -223,7 +234,7 @@ def test_what_comes_with_harbor_has_no_command_of_its_own(tmp_path):
         SeamTable.load(tmp_path)
 
 
-@pytest.mark.parametrize(("key", "text"), [("shell.text", "Run: {commmand}"), ("finish.text", "Done: {command}")])
+@pytest.mark.parametrize(("key", "text"), [("shell.text", "Run: {commmand}"), ("finish.text", "Done: {command}"), ("edit.text", "{file}")])
 def test_a_placeholder_that_a_text_of_the_row_cannot_have_is_refused(tmp_path, key, text):
     table, _, name = key.partition(".")
     row(tmp_path, f'{ROW}\n[{table}]\n{name} = "{text}"\n')
@@ -273,10 +284,14 @@ def test_why_a_scenario_is_left_out_and_the_tier_do_not_make_another_seam(tmp_pa
 
 
 def test_every_bundled_row_is_judged_by_each_scenario_or_says_why_not():
-    scenarios = set(ScenarioTable.load())
-    table = SeamTable.load()
-    unsaid = {name: scenarios - set(table[name].scenarios) - set(table[name].inapplicable) for name in table}
-    assert not {name: missing for name, missing in unsaid.items() if missing}
+    scenarios, table = ScenarioTable.load(), SeamTable.load()
+    for seam in (table[name] for name in table):
+        met = {name for name in scenarios if seam.meets(scenarios[name].needs) and (seam.shell or not has_commands(scenarios[name]))}
+        assert met <= {*seam.scenarios, *seam.inapplicable}, seam.name
+
+
+def has_commands(scenario: Scenario) -> bool:
+    return any(step.shell for step in scenario.steps)
 
 
 def fault_of(folder: Path, text: str) -> str:
