@@ -75,7 +75,7 @@ def test_the_bundled_rows_give_harbor_what_its_adapters_take():
     table = SeamTable.load()
     pi = table["pi"].render(url=URL, key=KEY, model=MODEL, steps=5)
     assert (pi.harbor, pi.model, pi.base_url) == ("pi", "openai/tiny", f"{URL}/v1")
-    assert pi.kwargs == {"skip_install": True, "max_turns": 5}
+    assert pi.kwargs == {"skip_install": True, "model_api": "openai-completions", "max_turns": 5}
     mini = table["mini-swe-agent"].render(url=URL, key=KEY, model=MODEL, steps=5)
     assert mini.kwargs == {"skip_install": True, "config": {"agent": {"step_limit": 5}}}
     assert mini.env["OPENAI_API_KEY"] == KEY
