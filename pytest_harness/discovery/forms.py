@@ -75,8 +75,8 @@ def forms(command: str, helps: Mapping[str, str]) -> tuple[Form, ...]:
     for sub, told in sorted(helps.items(), key=lambda each: (each[0] == "", SUBCOMMANDS.index(each[0]) if each[0] else 0)):
         base = " ".join((command, *([sub] if sub else []), *_flags(told)))
         model = next((option for option in ("--model", "-m") if _has(told, option)), "")
-        options = [option for option in PROMPTS if _has(told, option) and option != model]
-        found += [Form(base, option, model) for option in _distinct(options, told)]
+        options = [option for option in PROMPTS if _has(told, option)]
+        found += [Form(base, option, model) for option in _distinct(options, told, [model] if model else [])]
         bare.append(Form(base, "", model))
     return (*found, *bare)
 
@@ -101,10 +101,12 @@ def _takes_value(told: str, option: str) -> bool:
     return re.search(rf"(?<![\w-]){re.escape(option)}(?:[ =](?:<|\[?[A-Z]{{2,}}|\[?<))", told) is not None
 
 
-def _distinct(options: Iterable[str], told: str) -> Iterator[str]:
-    """Without the short forms of options that are among them already: ``-p, --prompt`` is one."""
-    kept: list[str] = []
+def _distinct(options: Iterable[str], told: str, taken: Iterable[str]) -> Iterator[str]:
+    """Without those that are taken, and the short forms of what is among them or taken: ``-p, --prompt`` is one option."""
+    kept = list(taken)
     for option in options:
+        if option in kept:
+            continue
         same = (rf"{re.escape(option)}\W+{re.escape(other)}|{re.escape(other)}\W+{re.escape(option)}" for other in kept)
         if option.startswith("--") or not any(re.search(rf"(?<![\w-])(?:{one})(?![\w-])", told) for one in same):
             kept.append(option)

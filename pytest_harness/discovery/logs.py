@@ -10,7 +10,10 @@ from pytest_harness.sandboxes.layout import HOME
 
 _MADE_UP = re.compile(r"\d{4,}|[0-9a-f]{8,}|^[-_]+|(ses|session|run|wd)[-_]\w*\d")
 """Parts of a path that are another in each run: dates, ids, folders named after the work's."""
-_NO_LOGS = frozenset({".cache", "cache", "tmp", "node_modules"})
+_NO_LOGS = frozenset({".cache", "cache", "node_modules"})
+
+_NO_PLACES = frozenset({"/", "/tmp", "/var", "/var/tmp", "/logs", "/logs/agent", HOME, f"{HOME}/.config", f"{HOME}/.local/share"})  # noqa: S108
+"""Folders in which everybody's files lie."""
 
 
 def log_place(files: Sequence[str], workdir: str) -> str | None:
@@ -34,8 +37,7 @@ def _steady(path: PurePosixPath, work: str) -> str | None:
         if _MADE_UP.search(part) or work in re.split(r"[-_]", part):
             break
         kept /= part
-    # A whole home is no log's place.
-    return None if kept in {PurePosixPath("/"), PurePosixPath(HOME), PurePosixPath(HOME).parent} else str(kept)
+    return None if str(kept) in _NO_PLACES else str(kept)
 
 
 def _speaks(place: str) -> bool:

@@ -37,6 +37,10 @@ _MISUSED = re.compile(
     r"(unknown|unrecogni[sz]ed|unexpected|invalid|no such) (option|argument|command|flag|subcommand|choice)|^usage:",
     re.IGNORECASE | re.MULTILINE,
 )
+_ERROR = re.compile(
+    r"error|unknown|invalid|missing|required|not (found|set|configured|supported)|no such|cannot|can't|failed|please|must", re.IGNORECASE
+)
+_FRAMES = " \t│╭╮╰╯─┃|*"
 _FINISH = re.compile(r"echo [\"']?([A-Z]+(?:_[A-Z]+)+)\b")
 
 
@@ -324,19 +328,24 @@ def _in_short(seen: Seen) -> str:
         return f"{len(seen.answered)} answered by way of {by}, {ended} after {seen.seconds:.1f} s"
     if seen.requests:
         return f"asked for {', '.join(dict.fromkeys(f'{each.method} {each.path}' for each in seen.requests))}, {ended}"
-    told = seen.output.split("\n")
-    last = next((f": {line.strip()[:100]}" for line in reversed(told) if line.strip()), "") if seen.code else ""
     if seen.astray:
         return f"nothing came, it looked for {', '.join(seen.hosts)}, {ended} after {seen.seconds:.1f} s"
-    return f"nothing came, {ended} after {seen.seconds:.1f} s{last}"
+    told = f": {_telling(seen.output)[:120]}" if seen.code else ""
+    return f"nothing came, {ended} after {seen.seconds:.1f} s{told}"
+
+
+def _telling(output: str) -> str:
+    """The line of an output that likely says what went wrong: the last that speaks of an error, else the last."""
+    lines = [line for each in output.splitlines() if (line := each.strip(_FRAMES))]
+    return next((line for line in reversed(lines) if _ERROR.search(line)), lines[-1] if lines else "nothing")
 
 
 def _why_nothing(command: str, tried: Sequence[tuple[Way, Seen]]) -> str:
     if not tried:
         return f"{command}: no try was allowed; give --tries a number above 0"
     asked = next((seen for _, seen in tried if seen.requests), None)
-    told = [line.strip() for _, seen in tried for line in seen.output.splitlines()[-3:] if line.strip()]
-    last = f"; the last it said: {told[-1][:200]}" if told else "; it said nothing"
+    told = [_telling(seen.output) for _, seen in tried if not _misused(seen)] or [_telling(seen.output) for _, seen in tried]
+    last = f"; it says: {told[0][:200]}"
     if asked is not None:
         routes = ", ".join(dict.fromkeys(f"{each.method} {each.path}" for each in asked.requests))
         return f"{command} came to the proxy in {len(tried)} tries, but not with a model call that was answered ({routes}){last}"

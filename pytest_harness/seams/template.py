@@ -126,7 +126,8 @@ def _table(draft: Draft, name: str, values: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _comments(draft: Draft, name: str) -> Iterator[str]:
-    return (f"# {line}" for note in draft.notes.get(name, ()) for line in note.splitlines())
+    lines = (line for note in draft.notes.get(name, ()) for line in note.splitlines())
+    return (f"# {''.join(letter if letter.isprintable() else ' ' for letter in line)}" for line in lines)
 
 
 def _pairs(values: Mapping[str, Any]) -> Iterable[str]:

@@ -1,6 +1,6 @@
-#!/usr/bin/python3
 """A harness with a behaviour: the dictionary in the line below is replaced by that of a test."""
 
+import contextlib
 import json
 import os
 import pathlib
@@ -32,7 +32,7 @@ def post(url, headers, body):
 
 def run(arguments):
     assert arguments["risk"] == "LOW", arguments
-    done = subprocess.run(["/bin/bash", "-c", arguments["cmd"]], capture_output=True, text=True)
+    done = subprocess.run(["/bin/bash", "-c", arguments["cmd"]], capture_output=True, text=True, check=False)
     return done.stdout + done.stderr
 
 
@@ -70,7 +70,9 @@ def anthropic(url, key, model, task):
         content = post(f"{url}/v1/messages", headers, body)["content"]
         messages.append({"role": "assistant", "content": content})
         results = [
-            {"type": "tool_result", "tool_use_id": part["id"], "content": run(part["input"])} for part in content if part["type"] == "tool_use"
+            {"type": "tool_result", "tool_use_id": part["id"], "content": run(part["input"])}
+            for part in content
+            if part["type"] == "tool_use"
         ]
         if not results:
             return
@@ -79,9 +81,11 @@ def anthropic(url, key, model, task):
 
 def main(arguments):
     if "--help" in arguments:
-        return print(HELP)
+        print(HELP)
+        return
     if arguments == ["--version"]:
-        return print("fake 1.2.3")
+        print("fake 1.2.3")
+        return
     if TRAITS.get("hangs"):
         signal.pause()
     if arguments[:1] != ["exec"] or "--prompt" not in arguments:
@@ -89,17 +93,16 @@ def main(arguments):
     if "switch" in TRAITS and os.environ.get(TRAITS["switch"]) != "true":
         sys.exit("Please run the setup first.")
     for host in TRAITS.get("hosts", ()):
-        try:
+        with contextlib.suppress(OSError):
             socket.getaddrinfo(host, 443)
-        except OSError:
-            pass
     task = arguments[-1]
     log = pathlib.Path.home() / ".fake" / "sessions" / "2026-11-30T00-00-00" / "log.jsonl"
     log.parent.mkdir(parents=True, exist_ok=True)
     log.write_text(json.dumps({"task": task}))
     if "file" in TRAITS:
         provider = json.loads((pathlib.Path.home() / ".fake/agent/models.json").read_text())["providers"]["capture"]
-        return chat(provider["baseUrl"], provider["apiKey"], provider["models"][0]["id"], task)
+        chat(provider["baseUrl"], provider["apiKey"], provider["models"][0]["id"], task)
+        return
     url, key, model = (os.environ.get(name, "") for name in TRAITS["variables"])
     if not url:
         sys.exit("No API key was found.")

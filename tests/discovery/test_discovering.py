@@ -12,7 +12,7 @@ from rich.console import Console
 from pytest_harness.discovery.command import Asked, new_row
 from pytest_harness.seams import SeamError, SeamTable
 
-FAKE = Path(__file__).with_name("fake_harness.py").read_text()
+FAKE = "#!/usr/bin/python3\n" + Path(__file__).with_name("fake_harness.py").read_text()
 ACME = ["ACME_BASE_URL", "ACME_API_KEY", "ACME_MODEL"]
 
 
@@ -59,8 +59,8 @@ def test_its_log_and_its_end_are_found(discovered):
 
 
 def test_another_dialect_is_known_by_what_it_asks_for(discovered):
-    variables = ["ANTHROPIC_BASE_URL", "ANTHROPIC_AUTH_TOKEN", "ANTHROPIC_MODEL"]
-    seam, text, _ = discovered(variables=[variables[0], "ANTHROPIC_API_KEY", variables[2]], anthropic=True, tries=2)
+    variables = ["ANTHROPIC_BASE_URL", "ANTHROPIC_API_KEY", "ANTHROPIC_MODEL"]
+    seam, text, _ = discovered(variables=variables, anthropic=True, tries=2)
     assert seam.dialect == "messages"
     assert seam.agent.env["ANTHROPIC_BASE_URL"] == "{url}"
     assert "key in x-api-key" in text
@@ -96,19 +96,23 @@ def test_a_command_that_ends_it_is_taken_from_its_prompt(discovered):
 
 
 def test_the_user_may_say_how_it_is_started(discovered):
-    seam, _, said = discovered(variables=["OPENAI_BASE_URL", "OPENAI_API_KEY", "OPENAI_MODEL"], line=" exec --prompt {instruction}", tries=2)
+    seam, _, said = discovered(
+        variables=["OPENAI_BASE_URL", "OPENAI_API_KEY", "OPENAI_MODEL"], line=" exec --prompt {instruction}", tries=2
+    )
     assert seam.agent.command == "fake exec --prompt {instruction}"
     assert "--yolo" not in said
 
 
 def test_where_nothing_moves_it_one_sentence_says_what_was_tried_and_what_to_do(discovered):
-    with pytest.raises(SeamError, match=r"^nothing moved the traffic of fake to the proxy in \d+ tries; the last it said: .*--command") as error:
+    with pytest.raises(
+        SeamError, match=r"^nothing moved the traffic of fake to the proxy in \d+ tries; it says: No API key was found\.; .*--command"
+    ) as error:
         discovered(variables=["NOWHERE", "TO_BE", "SEEN"], tries=9)
     assert "\n" not in str(error.value)
 
 
 def test_one_that_hangs_is_ended_at_its_limit(discovered):
-    with pytest.raises(SeamError, match=r"in 2 tries; it said nothing"):
+    with pytest.raises(SeamError, match=r"in 2 tries; it says: nothing"):
         discovered(hangs=True, tries=2, limit_sec=1.0)
 
 
