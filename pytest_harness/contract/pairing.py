@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
@@ -181,7 +182,7 @@ def a_result_says_what_its_command_printed(evidence: Evidence) -> Iterator[Fault
             ids = {_key(call.id) for call in made if printed and command in argument_texts(call)}
             for turn, position, text in _results_of(groups[number + 1 :], ids):
                 compared = True
-                if printed not in text:
+                if printed not in text and json.dumps(printed)[1:-1] not in text:  # some tell a result as JSON
                     where = f"{line(turn.call)}, forwarded.body messages[{position}]"
                     yield Fault(turn.call.index, f"{printed}, which {short(command)} prints", short(text) or "nothing", where)
     if not compared:
@@ -237,7 +238,10 @@ def call_ids_are_portable(evidence: Evidence) -> Iterator[Fault]:
 
 @check("PAR-012")
 def no_call_is_left_in_the_text(evidence: Evidence) -> Iterator[Fault]:
-    """By the marks of the models' templates; in a reply that was cut the call may not have come to its end."""
+    """By the marks of the models' templates; in a reply that was cut the call may not have come to its end, and where the scenario has the
+    model write a call that is none, the text is where it belongs."""
+    if any(fault.kind == "malformed" for fault in evidence.manifest.scenario.faults):
+        raise NotExercised("the model is told to write a call that is none")
     for turn in answered(evidence):
         for index, choice in turn.engine.choices.items():
             found = [mark for mark in LEFT_OVER if mark in choice.text]

@@ -164,10 +164,10 @@ class EngineFault(Record):
     """The turn of the script at which it is played, from 1."""
     times: int = 1
     """How often: what is asked once more after that is answered."""
-    kind: Literal["error", "overflow", "cut", "length", "empty", "malformed"]
+    kind: Literal["error", "overflow", "cut", "length", "empty", "malformed", "unknown_tool"]
     """``error``: an answer with ``status`` and ``message``; ``overflow``: what the engine says where the prompt exceeds its context;
     ``cut``: the connection breaks off inside the reply; ``length``: a limit ends the reply; ``empty``: a reply that says nothing;
-    ``malformed``: a call whose arguments are no JSON."""
+    ``malformed``: a call whose arguments are no JSON; ``unknown_tool``: a call of a tool that is not there."""
     status: int | None = None
     message: str | None = None
     retry_after: int | None = None

@@ -19,11 +19,14 @@ from pytest_harness.engines.scripted.asgi import send_json
 from pytest_harness.engines.scripted.errors import RequestError, too_long
 from pytest_harness.engines.scripted.faults import Fault
 from pytest_harness.engines.scripted.request import ChatRequest, read_chat
+from pytest_harness.engines.scripted.script import Turn
 from pytest_harness.engines.scripted.tokenizer import END_OF_CALL, ChatTokenizer
 from pytest_harness.evidence import EngineFault
 from pytest_harness.serving import ASGIApp, Event, Receive, Scope, Send
 
 CHAT = "/chat/completions"
+UNKNOWN_CALL = Turn("", (("consult_the_oracle", {"question": "Which number is it?"}),))
+"""A call of a tool that no harness has."""
 _MODEL = "any"
 
 
@@ -65,7 +68,9 @@ class FaultyEngine:
         if fault.kind == "length":
             return {request.max_tokens_name: min(fault.after or 1, request.max_tokens or MAX_MODEL_LEN)}
         said = ""
-        if fault.kind == "malformed":
+        if fault.kind == "unknown_tool":
+            said = UNKNOWN_CALL.said(self._tokenizer)
+        elif fault.kind == "malformed":
             said = self._script.turn(request.messages, request.offered, request.tool_choice).said(self._tokenizer)
             said = said.replace(_END_OF_ARGUMENTS, f"\n{END_OF_CALL}", 1)
         return {"structured_outputs": {"choice": [said]}}

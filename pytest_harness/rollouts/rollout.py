@@ -163,7 +163,7 @@ def script_of(spec: RolloutSpec) -> Script:
     shell = None if row is None or row.tool is None or row.text is not None else ShellTool(row.tool, row.argument, dict(row.extra))
     asked, instruction = scenario.subagent, scenario.instruction
     summed_up = scenario.needs == "compaction" or any(fault.kind == "overflow" for fault in scenario.faults)
-    delegation = None if asked is None else OtherCall(*spec.seam.delegation(asked.prompt), offered=True)
+    delegation = None if asked is None else OtherCall(*spec.seam.delegation(asked.prompt))
     others = () if asked is None else (Script(_steps(asked.steps, None), shell, instruction=asked.prompt),)
     return Script(
         _steps(scenario.steps, delegation),
@@ -183,10 +183,7 @@ def _steps(steps: tuple[ScenarioStep, ...], delegation: OtherCall | None) -> tup
             step.shell,
             reasoning=step.reasoning,
             then=step.then,
-            calls=(
-                *(OtherCall(call.tool, call.arguments) for call in step.calls),
-                *((delegation,) if step.subagent and delegation is not None else ()),
-            ),
+            calls=(delegation,) if step.subagent and delegation is not None else (),
         )
         for step in steps
     )

@@ -28,8 +28,9 @@ def worded(scenario: Scenario, seam: Seam) -> Scenario:
 
 def worded_facts(scenario: Scenario, seam: Seam) -> ScenarioFacts:
     """The scenario as the evidence records it: what is asked of the harness, in as many turns as it takes to play."""
-    facts = scenario.facts
-    return facts.model_copy(update={"steps": facts.steps + seam.finish.times - 1})
+    facts, more = scenario.facts, seam.finish.times - 1
+    turns = None if facts.turns is None else (facts.turns[0], facts.turns[1] + more)
+    return facts.model_copy(update={"steps": facts.steps + more, "turns": turns})
 
 
 def _written(step: ScenarioStep, template: str) -> ScenarioStep:

@@ -3,7 +3,7 @@
 ``model`` is what a scenario is, ``reading`` makes one of its file, ``table`` has all of them by name.
 """
 
-from pytest_harness.scenarios.model import Scenario, ScenarioError, ScenarioStep, Subagent, ToolCall
+from pytest_harness.scenarios.model import Scenario, ScenarioError, ScenarioStep, Subagent
 from pytest_harness.scenarios.table import ScenarioTable
 
-__all__ = ["Scenario", "ScenarioError", "ScenarioStep", "ScenarioTable", "Subagent", "ToolCall"]
+__all__ = ["Scenario", "ScenarioError", "ScenarioStep", "ScenarioTable", "Subagent"]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -13,14 +13,6 @@ from pytest_harness.textfile import TextFileError, read_text, read_toml
 
 class ScenarioError(Exception):
     """A scenario that is unknown or cannot be read; the message names the file, the key and what was expected."""
-
-
-@dataclass(frozen=True)
-class ToolCall:
-    """A call of a tool that the harness need not have."""
-
-    tool: str
-    arguments: Mapping[str, Any]
 
 
 @dataclass(frozen=True)
@@ -35,10 +27,8 @@ class ScenarioStep:
     """What the model thinks before it speaks."""
     then: str = ""
     """What it says behind its calls."""
-    calls: tuple[ToolCall, ...] = ()
-    """Calls of other tools, after those of the shell."""
     subagent: bool = False
-    """Whether it gives the scenario's subagent its task, last of all calls."""
+    """Whether it gives the scenario's subagent its task, after its commands."""
     files: tuple[tuple[str, str], ...] = ()
     """Path and content of files that a harness takes from the text."""
 

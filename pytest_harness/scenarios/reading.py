@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from pytest_harness.evidence import EngineFault
-from pytest_harness.scenarios.model import Scenario, ScenarioError, ScenarioStep, Subagent, ToolCall
+from pytest_harness.scenarios.model import Scenario, ScenarioError, ScenarioStep, Subagent
 from pytest_harness.textfile import TextFileError, read_toml
 
 _KEYS = {"title", "task", "reward", "reward_key", "steps", "faults", "subagent", "turns", "may_fail", "budget", "needs"}
@@ -26,6 +26,7 @@ _FAULT_KEYS = {
     "length": {"turn", "times", "kind", "after"},
     "empty": {"turn", "times", "kind"},
     "malformed": {"turn", "times", "kind"},
+    "unknown_tool": {"turn", "times", "kind"},
 }
 NEEDS = ("compaction", "edit", "subagent", "tools")
 """What of a seam's row a scenario may need: a table, or the tool that runs shell commands."""
@@ -132,8 +133,8 @@ def _steps(where: str, table: Mapping[str, Any]) -> tuple[ScenarioStep, ...]:
         raise ScenarioError(f"{where}steps must be a list of tables with at least one, not {table.get('steps', 'absent')!r}")
     steps = tuple(step for number, each in enumerate(found, start=1) for step in _repeated(f"{where}step {number}: ", each))
     last = steps[-1]
-    if last.shell or last.calls or last.subagent or not last.text:
-        raise ScenarioError(f"{where}the last of the steps must be text without shell commands and other calls, so that the agent ends")
+    if last.shell or last.subagent or not last.text:
+        raise ScenarioError(f"{where}the last of the steps must be text without shell commands or a subagent, so that the agent ends")
     return steps
 
 
@@ -184,11 +185,10 @@ def _step(where: str, step: Mapping[str, Any]) -> ScenarioStep:
             raise ScenarioError(f"{where}{key} must be a string, not {text!r}")
     if not isinstance(shell, list) or not all(isinstance(command, str) and command for command in shell):
         raise ScenarioError(f"{where}shell must be a list of commands, not {shell!r}")
-    calls, subagent = _calls(where, step.get("calls", [])), _flag(where, step, "subagent")
-    files = _files(where, step.get("files", {}))
-    called = bool(shell or calls or subagent)
+    subagent, files = _flag(where, step, "subagent"), _files(where, step.get("files", {}))
+    called = bool(shell) or subagent
     if not texts["text"] and not called and not files:
-        raise ScenarioError(f"{where}has neither text nor shell nor another call; give it one of them")
+        raise ScenarioError(f"{where}has neither text nor shell; give it one of them")
     if texts["then"] and not called:
         raise ScenarioError(f"{where}has something to say behind its calls, and no call; say it as text")
     if not isinstance(prints, list) or len(prints) != len(shell) or not all(isinstance(each, str) for each in prints):
@@ -196,25 +196,13 @@ def _step(where: str, step: Mapping[str, Any]) -> ScenarioStep:
     for command, each in zip(shell, prints, strict=True):
         if each and each in command:
             raise ScenarioError(f"{where}prints {each!r}, which the command itself says; choose what only its result can show")
-    return ScenarioStep(shell=tuple(shell), prints=tuple(prints), calls=calls, subagent=subagent, files=files, **texts)
+    return ScenarioStep(shell=tuple(shell), prints=tuple(prints), subagent=subagent, files=files, **texts)
 
 
 def _files(where: str, files: Any) -> tuple[tuple[str, str], ...]:
     if not isinstance(files, dict) or not all(path and isinstance(content, str) for path, content in files.items()):
         raise ScenarioError(f"{where}files must be a table of paths, each with the content of the file, not {files!r}")
     return tuple(files.items())
-
-
-def _calls(where: str, calls: Any) -> tuple[ToolCall, ...]:
-    if not isinstance(calls, list) or not all(map(_is_call, calls)):
-        raise ScenarioError(f"{where}calls must be a list of tables, each with a tool and a table of its arguments, not {calls!r}")
-    return tuple(ToolCall(call["tool"], call["arguments"]) for call in calls)
-
-
-def _is_call(call: Any) -> bool:
-    if not isinstance(call, dict) or set(call) != {"tool", "arguments"}:
-        return False
-    return isinstance(call["tool"], str) and bool(call["tool"]) and isinstance(call["arguments"], dict)
 
 
 # --- what the engine does wrong -----------------------------------------------------------------------------------------------------------

@@ -106,8 +106,8 @@ def test_a_scenario_can_say_how_its_engine_fails(write):
 @pytest.mark.parametrize(
     ("old", "new", "said"),
     [
-        ('kind = "cut"', 'kind = "slow"', "fault 2: kind must be error or overflow or cut or length or empty or malformed, not 'slow'"),
-        ('kind = "cut"', "", "fault 2: kind must be error or overflow or cut or length or empty or malformed, not 'absent'"),
+        ('kind = "cut"', 'kind = "slow"', "fault 2: kind must be error or overflow or cut or length or empty or malformed or unknown_tool, not 'slow'"),
+        ('kind = "cut"', "", "fault 2: kind must be error or overflow or cut or length or empty or malformed or unknown_tool, not 'absent'"),
         ("turn = 2", "turn = 3", "fault 1: turn must be a whole number from 1 to 2, not 3"),
         ("turn = 2", "turn = true", "fault 1: turn must be a whole number from 1 to 2, not True"),
         ("turn = 2", "", "fault 1: turn must be a whole number from 1 to 2, not 'absent'"),

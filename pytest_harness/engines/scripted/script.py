@@ -44,11 +44,10 @@ class ShellTool:
 
 @dataclass(frozen=True)
 class OtherCall:
-    """A call of another tool than that of the shell. ``offered``: the harness must offer it; else it is called, there or not."""
+    """A call of another tool than that of the shell."""
 
     tool: str
     arguments: Mapping[str, Any]
-    offered: bool = False
 
 
 @dataclass(frozen=True)
@@ -202,7 +201,7 @@ class Script:
 
 
 def _checked(call: OtherCall, offered: Offered) -> str:
-    if call.offered and call.tool not in offered:
+    if call.tool not in offered:
         raise ScriptMismatchError(
             f"The script calls the tool `{call.tool}`, but the request offers only: {', '.join(offered)}. Correct the seam's row."
         )
