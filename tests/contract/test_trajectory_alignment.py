@@ -342,6 +342,19 @@ def test_what_came_of_a_reply_before_it_broke_off_may_be_logged(healthy):
     assert broken(told) == set()
 
 
+@pytest.mark.parametrize("logged", [False, True])
+def test_a_call_that_broke_off_with_its_reply_may_be_logged_or_not(healthy, logged):
+    cut = failed_call(healthy.pi(), 1, outcome="cut_upstream")
+    begun = {"index": 0, "id": "call_begun", "type": "function", "function": {"name": "bash", "arguments": '{"comm'}}
+    event = {"id": "chatcmpl-cut", "choices": [{"index": 0, "delta": {"tool_calls": [begun]}}]}
+    said = cut.calls[1].delivered.model_copy(update={"body": f"data: {json.dumps(event)}\n\n", "status": 200})
+    cut = with_call(cut, cut.calls[1].model_copy(update={"replied": said, "delivered": said}))
+    call = {"tool_call_id": "call_begun", "function_name": "bash", "arguments": {}}
+    told = with_step(cut, 1, {**WORDLESS, "tool_calls": [call]} if logged else dict(WORDLESS))
+    assert [turn.call.index for turn in align(told).aside] == [1]
+    assert result(told, "ATF-004") == "passed"
+
+
 def test_a_step_without_words_is_a_call_too_many_where_none_failed(healthy):
     assert broken(with_step(healthy.pi(), 1, dict(WORDLESS))) == {"ATF-002"}
     assert "ATF-002" in broken(with_step(with_step(failed_call(healthy.pi(), 1), 1, dict(WORDLESS)), 1, dict(WORDLESS)))
