@@ -20,6 +20,8 @@ def draft_of(name: str, package: Package, *, command: str, line: str | None) -> 
     blank = blank_draft(name)
     adapter = name in harbor_adapters()
     install = [f"It says that it runs on {package.needs}."] if package.needs else []
+    further = [each for each in package.commands if each != command]
+    install += [f"Further commands of the package: {', '.join(further)}."] if further else []
     install += [f"Not found out: {each}." for each in package.missing]
     notes = {
         "": (
@@ -39,7 +41,7 @@ def draft_of(name: str, package: Package, *, command: str, line: str | None) -> 
         blank,
         title=package.title,
         homepage=package.homepage or blank.homepage,
-        install=package.install,
+        install=package.install.model_copy(update={"commands": {command: package.install.commands[command]}}),
         command=_with_instruction(line or command),
         notes=notes,
     )

@@ -60,7 +60,7 @@ class Seen:
     hosts: tuple[str, ...]
     """The hosts that it asked for by name."""
     logs: tuple[str, ...]
-    """The files outside the work folder that hold words of the task."""
+    """The files that hold words of the task."""
     seconds: float
 
     @property
@@ -145,7 +145,7 @@ class Lab:
         self, sandbox: Sandbox, line: str, env: Mapping[str, str], limit_sec: float, enough: _Enough | None, *, words: str
     ) -> tuple[Finished | None, tuple[str, ...]]:
         finished = await _run(sandbox, line, env, limit_sec, enough)
-        look = f"find {HOME} /tmp /var /logs -xdev -type f -size -64M -exec grep -lFa -e {shlex.quote(words)} {{}} +"
+        look = f"find {HOME} {WORKDIR} /tmp /var /logs -xdev -type f -size -64M -exec grep -lFa -e {shlex.quote(words)} {{}} +"
         listing = await _run(sandbox, look, {}, _LOOK, None)
         return finished, () if listing is None else tuple(sorted(listing.stdout.decode(errors="replace").splitlines()))
 

@@ -19,22 +19,28 @@ _NO_PLACES = frozenset({"/", "/tmp", "/var", "/var/tmp", "/logs", "/logs/agent",
 def log_place(files: Sequence[str], workdir: str) -> str | None:
     """The file, or the folder above what has another name in each run; None where there is none.
 
-    ``files`` are absolute paths of files that hold the task's words. Of several places the one with the most of them is taken.
+    ``files`` are absolute paths of files that hold the task's words; in the folder that it works in only hidden ones count. Of several
+    places the one with the most of them is taken.
     """
-    work = PurePosixPath(workdir).name
-    places = [place for file in files if (place := _steady(PurePosixPath(file), work)) is not None]
+    places = [place for file in files if (place := _place(PurePosixPath(file), PurePosixPath(workdir))) is not None]
     if not places:
         return None
     found = max(places, key=lambda place: (places.count(place), _speaks(place), -len(place)))
     return f"~{found.removeprefix(HOME)}" if found.startswith(f"{HOME}/") else found
 
 
-def _steady(path: PurePosixPath, work: str) -> str | None:
+def _place(path: PurePosixPath, work: PurePosixPath) -> str | None:
     if _NO_LOGS & set(path.parts):
         return None
     kept = PurePosixPath("/")
-    for part in path.parts[1:]:
-        if _MADE_UP.search(part) or work in re.split(r"[-_]", part):
+    if path.is_relative_to(work):
+        kept, inside = work, path.relative_to(work)
+        if not inside.parts[0].startswith("."):
+            return None  # what it worked on
+    else:
+        inside = path.relative_to("/")
+    for part in inside.parts:
+        if _MADE_UP.search(part) or work.name in re.split(r"[-_]", part):
             break
         kept /= part
     return None if str(kept) in _NO_PLACES else str(kept)

@@ -60,10 +60,8 @@ def ask_npm(cache: Cache, spec: str, tell: Progress) -> Package:
     if at and not version:
         raise SeamError(f"--npm {spec} ends in @: write a version after it, or leave the @ out for the newest")
     said = view_npm(cache, NODE, f"{package}@{version or 'latest'}", (*_FIELDS, "--json"), tell)
-    about = json.loads(said) if said else None
-    about = about[-1] if isinstance(about, list) and about else about  # of a range, the newest
-    if not isinstance(about, dict) or "version" not in about:
-        raise SeamError(f"npm has no version {version} of {package}; leave @{version} out for the newest, or look at its page on npm")
+    about = json.loads(said)
+    about = about[-1] if isinstance(about, list) else about  # of a range, the newest
     commands = _npm_commands(package, about.get("bin"))
     if not commands:
         raise SeamError(
@@ -107,16 +105,16 @@ def ask_pypi(spec: str) -> Package:
         newest = max(found, key=lambda each: Version(each.version))
         commands = {script.name: script.name for script in newest.entry_points if script.group == "console_scripts"}
         metadata = newest.metadata
-        name, python = metadata["Name"], metadata.get("Requires-Python") or ""
-        page = metadata.get("Home-page") or _page(metadata.get_all("Project-URL") or ())
+        name, newest_version, python = _first(metadata, "Name"), newest.version, _first(metadata, "Requires-Python")
+        page = _first(metadata, "Home-page") or _page(metadata.get_all("Project-URL") or ())
     if not commands:
         raise SeamError(
-            f"{name} {newest.version} of PyPI has no command (no console_scripts), so it cannot be run as a harness; "
+            f"{name} {newest_version} of PyPI has no command (no console_scripts), so it cannot be run as a harness; "
             "write a script that starts it and name that with --command"
         )
     return Package(
         install=PypiInstall(
-            kind="pypi", package=package, version=version or newest.version, python=python or f">={PYTHONS[0]}", commands=commands
+            kind="pypi", package=package, version=version or newest_version, python=python or f">={PYTHONS[0]}", commands=commands
         ),
         title=name,
         homepage=page,
@@ -151,6 +149,10 @@ def on_this_machine(line: str) -> Package:
 def _npm_commands(package: str, told: Any) -> dict[str, str]:
     programs: Mapping[str, Any] = {package.rpartition("/")[2]: told} if isinstance(told, str) else told if isinstance(told, dict) else {}
     return {name: str(file).removeprefix("./") for name, file in programs.items() if _COMMAND.fullmatch(name)}
+
+
+def _first(metadata: importlib.metadata.PackageMetadata, field: str) -> str:
+    return next(iter(metadata.get_all(field) or ()), "")
 
 
 def _page(urls: Iterable[str]) -> str | None:

@@ -12,6 +12,7 @@ from pytest_harness.discovery.logs import log_place
         (["/root/.codex/sessions/2026/11/30/rollout-1.jsonl"], "~/.codex/sessions"),
         (["/root/.qwen/projects/-app/chats/8a7c2e1f-1111.jsonl"], "~/.qwen/projects"),
         (["/root/.gemini/tmp/app/chats/session-2026.jsonl"], "~/.gemini/tmp"),
+        (["/app/.mine/sessions/20261130.json", "/app/task.md"], "/app/.mine/sessions"),
         (["/root/.mine/history.jsonl"], "~/.mine/history.jsonl"),
         (["/logs/agent/trajectory.json"], "/logs/agent/trajectory.json"),
         (["/tmp/mine-3f9a8b7c6d/log.txt"], None),
