@@ -20,7 +20,7 @@ from pytest_harness.evidence import Evidence
 from pytest_harness.reports.counts import Count, families_of, is_binding, is_broken, ran_of_required
 from pytest_harness.reports.html.attempt import attempt_data
 from pytest_harness.reports.model import Report, ReportedAttempt
-from pytest_harness.reports.secrets import masked_document
+from pytest_harness.reports.secrets import masked, masked_document
 from pytest_harness.requirements import FAMILIES
 
 SCRIPTS = ("dom", "data", "routes", "matrix", "findings", "seam", "tokens", "graph", "bytes", "trajectory", "attempt", "main")
@@ -38,8 +38,9 @@ def page(report: Report, evidence_of: EvidenceOf, largest: int = LARGEST) -> str
     environment = Environment(
         loader=PackageLoader("pytest_harness.reports.html", "assets"), autoescape=True, undefined=StrictUndefined, trim_blocks=True
     )
+    shown = Report.model_validate(masked_document(report.model_dump(mode="json")))
     return environment.get_template("page.html.j2").render(
-        report=report,
+        report=shown,
         families=[(family, FAMILIES[family]) for family in families_of(report)],
         count=lambda seam, family: Count.of(seam.families.get(family, {})),
         ran=ran_of_required(report),
@@ -47,7 +48,7 @@ def page(report: Report, evidence_of: EvidenceOf, largest: int = LARGEST) -> str
         style_digest=_digest(style),
         script=script,
         script_digest=_digest(script),
-        data=packed({"report": masked_document(report.model_dump(mode="json")), "families": FAMILIES}),
+        data=packed({"report": shown.model_dump(mode="json"), "families": FAMILIES}),
         attempts=list(_attempts(report, evidence_of, largest)),
     )
 
@@ -76,11 +77,11 @@ def _attempts(report: Report, evidence_of: EvidenceOf, largest: int) -> Iterator
     left = largest
     for attempt in _by_interest(report):
         if left <= 0:
-            yield PackedAttempt(attempt.id, "", f"This page would grow too large with it. The evidence is in {attempt.evidence}.")
+            yield PackedAttempt(attempt.id, "", masked(f"This page would grow too large with it. The evidence is in {attempt.evidence}."))
             continue
         evidence = evidence_of(attempt)
         if evidence is None:
-            yield PackedAttempt(attempt.id, "", f"Its evidence could not be read from {attempt.evidence}.")
+            yield PackedAttempt(attempt.id, "", masked(f"Its evidence could not be read from {attempt.evidence}."))
             continue
         data = packed(masked_document(attempt_data(evidence)))
         left -= len(data)
