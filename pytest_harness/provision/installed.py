@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pytest_harness.provision.cache import Cache, Entry, Facts, Progress, ProvisionError
-from pytest_harness.provision.inside_harbor import harbor_digest, harbor_version
+from pytest_harness.provision.inside_harbor import check_programs, harbor_digest, harbor_version
 from pytest_harness.provision.node import newest_npm, node_entry, npm_entry, npm_shims, npm_targets, obtain_npm
 from pytest_harness.provision.preinstalled import preinstalled_digest, preinstalled_folder, preinstalled_shims, preinstalled_version
 from pytest_harness.provision.python import newest_pypi, obtain_pypi, pypi_entry, pypi_shims
@@ -42,7 +42,7 @@ def provision(seam: Seam, cache: Path | None = None, progress: Progress | None =
     if isinstance(install, PreinstalledInstall):
         return _preinstalled(seam, install)
     if isinstance(install, HarborInstall):
-        return Installed(seam.name, install.version, install.version or harbor_version(), harbor_digest(), (), {})
+        return _with_harbor(seam, install)
     if isinstance(install, NpmInstall):
         if install.version == "latest":
             install = install.model_copy(update={"version": newest_npm(place, install, tell)})
@@ -61,7 +61,7 @@ def find_installed(seam: Seam, cache: Path | None = None) -> Installed | None:
     if isinstance(install, PreinstalledInstall):
         return _preinstalled(seam, install)
     if isinstance(install, HarborInstall):
-        return Installed(seam.name, None, harbor_version(), harbor_digest(), (), {})
+        return _with_harbor(seam, install)
     entry = npm_entry(place, seam.harness, install) if isinstance(install, NpmInstall) else pypi_entry(place, seam.harness, install)
     facts = entry.facts()
     return None if facts is None else _installed(seam, place, install, entry, facts)
@@ -78,6 +78,11 @@ def _installed(seam: Seam, cache: Cache, install: NpmInstall | PypiInstall, entr
         if install.at is not None:
             mounts += (Mount(entry.tree / "venv", install.at),)
     return Installed(seam.name, seam.version, facts.version, facts.digest, mounts, shims)
+
+
+def _with_harbor(seam: Seam, install: HarborInstall) -> Installed:
+    check_programs(seam.name, install.programs)
+    return Installed(seam.name, install.version, install.version or harbor_version(), harbor_digest(), (), {})
 
 
 def _preinstalled(seam: Seam, install: PreinstalledInstall) -> Installed:

@@ -102,6 +102,8 @@ class HarborInstall(Row):
     kind: Literal["harbor"]
     version: Version | None = Field(default=None, examples=["2.0.0"])
     """The version that it gives of itself, where that is not Harbor's."""
+    programs: tuple[Command, ...] = Field(default=(), examples=[["tmux"]])
+    """Programs that it needs in the sandbox, which has those of this machine."""
 
 
 Install = Annotated[NpmInstall | PypiInstall | PreinstalledInstall | HarborInstall, Field(discriminator="kind")]

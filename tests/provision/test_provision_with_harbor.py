@@ -2,7 +2,9 @@
 
 from importlib.metadata import version
 
-from pytest_harness.provision import find_installed, provision
+import pytest
+
+from pytest_harness.provision import ProvisionError, find_installed, provision
 from pytest_harness.seams import AgentTable, HarborInstall, Seam
 
 MINE = Seam(
@@ -28,5 +30,11 @@ def test_what_comes_with_harbor_is_there_in_harbors_version_and_the_sandbox_sees
 
 def test_a_version_of_its_own_is_the_one_that_it_gives_of_itself():
     seam = MINE.model_copy(update={"install": HarborInstall(kind="harbor", version="2.0.0")})
-    assert provision(seam).version == "2.0.0"
+    assert provision(seam).version == find_installed(seam).version == "2.0.0"
     assert provision(seam).digest == provision(MINE).digest
+
+
+def test_a_program_that_the_sandbox_lacks_is_told_in_one_sentence():
+    install = HarborInstall(kind="harbor", programs=("sh", "no-such-multiplexer"))
+    with pytest.raises(ProvisionError, match=r"^mine needs no-such-multiplexer in the sandbox"):
+        provision(MINE.model_copy(update={"install": install}))
