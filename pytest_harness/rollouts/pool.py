@@ -9,6 +9,7 @@ from filelock import FileLock
 
 from pytest_harness.evidence import Evidence, EvidenceError, read_evidence
 from pytest_harness.provision import provision
+from pytest_harness.rollouts.room import room
 from pytest_harness.rollouts.spec import RolloutSpec
 
 if TYPE_CHECKING:
@@ -39,14 +40,15 @@ class RolloutPool:
             from pytest_harness.rollouts.rollout import run_rollout  # noqa: PLC0415 (Harbor takes a second to import)
 
             installed = provision(spec.seam)
-            run_rollout(
-                spec,
-                installed,
-                evidence_dir=self._evidence_dir,
-                run_id=self._run_id,
-                requirements=self._requirements,
-                shared=self.engine,
-            )
+            with room(locks / "memory", spec.id, spec.seam.limits.memory_mb):
+                run_rollout(
+                    spec,
+                    installed,
+                    evidence_dir=self._evidence_dir,
+                    run_id=self._run_id,
+                    requirements=self._requirements,
+                    shared=self.engine,
+                )
             return folder, read_evidence(folder)
 
     def _of_this_run(self, folder: Path) -> Evidence | None:

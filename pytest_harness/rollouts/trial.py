@@ -55,7 +55,7 @@ def local_sandbox(installed: Installed, *, gate: str, agent: RenderedAgent) -> E
     mounts: list[ServiceVolumeConfig] = [
         {"type": "bind", "source": str(mount.source), "target": mount.target, "read_only": True} for mount in installed.mounts
     ]
-    own = {"shims": {**installed.shims, **agent.shims}, "files": dict(agent.files)}
+    own = {"shims": {**installed.shims, **agent.shims}, "files": dict(agent.files), "limits": agent.limits.model_dump()}
     return EnvironmentConfig(import_path=LOCAL_SANDBOX, mounts=mounts, kwargs={"gate": gate, **own})
 
 

@@ -23,12 +23,11 @@ from types import TracebackType
 from typing import IO, Self
 
 from pytest_harness.sandboxes.layout import HOME, HOSTNAME, PATH, Layout, LayoutError
+from pytest_harness.seams.limits import MB, Limits
 
 _KEEPER = Path(__file__).with_name("keeper.py")
 # Reserved by Debian's policy and handed out by nobody; below 65536, so that it exists in nested user namespaces too.
 _UNPRIVILEGED = 65533
-PROCESSES = 4096
-"""As many processes and threads a sandbox may have: far more than any harness needs, and a fork bomb does not take the host with it."""
 BASE_ENV: Mapping[str, str] = {"HOME": HOME, "HOSTNAME": HOSTNAME, "LANG": "C.UTF-8", "PATH": PATH}
 
 
@@ -75,11 +74,16 @@ class Sandbox:
         self._lock = threading.Lock()
 
     @classmethod
-    def start(cls, name: str = "sandbox", layout: Layout | None = None, processes: int = PROCESSES) -> Self:
-        """Start a sandbox; it is ready when this returns. Raises SandboxError. ``processes`` is how many, with threads, it may have."""
+    def start(cls, name: str = "sandbox", layout: Layout | None = None, limits: Limits | None = None) -> Self:
+        """Start a sandbox; it is ready when this returns. Raises SandboxError.
+
+        Of ``limits``, those are kept here that the kernel keeps for us: the processes, the size of a file, and the room for files.
+        """
+        limits = limits or Limits()
         try:
-            facts = {"drop_to": _unprivileged(), "processes": processes if _counts_apart() else None}
-            spec = {**_bwrap(), **facts, "arguments": (layout or Layout()).arguments()}
+            processes = limits.processes if _counts_apart() else None
+            facts = {"drop_to": _unprivileged(), "processes": processes, "file_size": limits.output_mb * MB}
+            spec = {**_bwrap(), **facts, "arguments": (layout or Layout()).arguments(limits.disk_mb * MB, limits.output_mb * MB)}
         except LayoutError as error:
             raise SandboxError(str(error)) from None
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
@@ -137,6 +141,18 @@ class Sandbox:
     def datagrams(self, port: int) -> socket.socket:
         """A UDP socket on 127.0.0.1:``port`` inside. The caller owns it. Raises SandboxError if the port is taken."""
         return socket.socket(fileno=self._ask(f"datagram:{port}")[0])
+
+    def memory(self) -> int | None:
+        """Bytes of memory that all processes inside have together, what they share counted once; None where the kernel does not tell."""
+        try:
+            with self._lock:
+                self._channel.send(b"memory")
+                answer = self._channel.recv(64)
+        except OSError:
+            answer = b""
+        if not answer:
+            raise SandboxDiedError(f"the keeper of the sandbox {self.name} is gone")
+        return int(answer) if answer.isdigit() else None
 
     def close(self) -> None:
         """End everything that runs inside. Returns when it is gone. Closing twice is harmless."""

@@ -8,7 +8,8 @@ Run as a script (``python -I -S keeper.py CHANNEL_FD``), standard library only, 
   command gives up the outer namespace before it executes its first byte from the sandbox.
 * Uid 0 is left first: when the host's user is root everything happens under ``drop_to``, an unprivileged uid. Folders to be mounted
   that this uid could not reach (below a closed home, say) are bound to a passable place first, in a mount namespace of this process.
-* No command makes more than ``processes`` of them, all commands together: the kernel counts those of each user namespace apart.
+* No command makes more than ``processes`` of them, all commands together: the kernel counts those of each user namespace apart. No file
+  that one writes has more than ``file_size`` bytes.
 * Where the machine runs out of memory the kernel ends something of the sandbox first, unless that something asks otherwise.
 * The sandbox ends with the keeper, and the keeper ends when the other end of its channel is closed, however that came about. It does
   not matter which thread of the other process started it (a parent-death signal would follow that thread).
@@ -23,10 +24,11 @@ exec       memfd with a JSON ``{argv, env, cwd}``, control  on *control*: ``exit
            socket, stdin, stdout, stderr                    when the other end of *control* is shut down
 listen:N   none                                             ``ok`` with a listening TCP socket on 127.0.0.1:N, or ``failed:…``
 datagram:N none                                             ``ok`` with a UDP socket on 127.0.0.1:N, or ``failed:…``
+memory     none                                             the bytes that all processes inside have together, or ``unknown``
 =========  ===============================================  ================================================================
 """
 
-# ruff: noqa: PTH102, PTH112, PTH116, PTH123
+# ruff: noqa: PTH102, PTH112, PTH116, PTH123, PTH208
 # No pathlib here: importing it would take a third of this process's start.
 import contextlib
 import ctypes
@@ -123,14 +125,17 @@ class Keeper:
         self.children: dict[int, tuple[int, socket.socket]] = {}  # pidfd -> pid, control
         self.first = 0  # pid of the sandbox's process 1, as the host sees it
         self.namespaces: dict[str, int] = {}
-        self.processes: object = None  # the limit; None for that of whoever started us
+        self.limits: list[tuple[int, int]] = []  # which resource, and how much of it a command may have
 
     # ---- start
 
     def start(self, spec: dict[str, object]) -> None:
         """Start bubblewrap, wait until its mounts are there, and join what a later command is to be born into."""
-        arguments, self.processes = spec["arguments"], spec["processes"]
+        arguments = spec["arguments"]
         assert isinstance(arguments, list)
+        for which, most in ((resource.RLIMIT_NPROC, spec["processes"]), (resource.RLIMIT_FSIZE, spec["file_size"])):
+            if isinstance(most, int):
+                self.limits.append((which, min(number for number in (most, *resource.getrlimit(which)) if number >= 0)))
         folder, name, drop_to = str(spec["folder"]), str(spec["name"]), spec["drop_to"]
         sources = list(dict.fromkeys([folder, *(item["source"] for item in arguments if isinstance(item, dict) and "source" in item)]))
         reachable = leave_root(drop_to, sources) if isinstance(drop_to, int) else {source: source for source in sources}
@@ -214,9 +219,8 @@ class Keeper:
             call("prctl", PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
             signal.signal(signal.SIGPIPE, signal.SIG_DFL)
             os.umask(0o022)
-            if isinstance(self.processes, int):
-                most = min(number for number in (self.processes, *resource.getrlimit(resource.RLIMIT_NPROC)) if number >= 0)
-                resource.setrlimit(resource.RLIMIT_NPROC, (most, most))
+            for which, most in self.limits:
+                resource.setrlimit(which, (most, most))
             where = str(request["cwd"])
             os.chdir(where)
             argv, env = request["argv"], request["env"]
@@ -264,6 +268,20 @@ class Keeper:
         os.waitpid(pid, 0)
         return True
 
+    def memory(self) -> bytes:
+        """What all processes of the sandbox take of the memory, each its part of what several share."""
+        try:
+            inside = os.stat(f"/proc/{self.first}/ns/pid").st_ino
+        except OSError:
+            return b"unknown"
+        total = 0
+        for name in os.listdir("/proc"):
+            with contextlib.suppress(OSError):  # it has ended, or is none of ours
+                if name.isdigit() and os.stat(f"/proc/{name}/ns/pid").st_ino == inside:
+                    with open(f"/proc/{name}/smaps_rollup") as sums:
+                        total += sum(int(line.split()[1]) for line in sums if line.startswith("Pss:"))
+        return b"%d" % (total * 1024)
+
     # ---- channel
 
     def serve(self) -> None:
@@ -302,6 +320,8 @@ class Keeper:
                 with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as bound:
                     bound.bind(("127.0.0.1", int(operand)))
                     socket.send_fds(channel, [b"ok"], [bound.fileno()])
+            elif verb == "memory":
+                channel.send(self.memory())
             else:
                 self.start(read_json(numbers[0]))
                 channel.send(b"ok")

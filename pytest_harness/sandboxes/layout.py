@@ -18,6 +18,9 @@ OURS = "/opt/harness-conformance"
 """Where a sandbox keeps what is not the task's: the same path on every machine, for a harness may tell it to the model."""
 
 SHIMS = f"{OURS}/bin"
+LOGS = "/logs/agent"
+"""Where Harbor wants a harness's logs. Apart from the rest: a harness that fills it leaves the verifier room for its verdict."""
+
 PATH = f"{SHIMS}:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 # One argument of bubblewrap: a word, a host path (made reachable by the keeper), or the content of a file (given as a descriptor).
@@ -77,9 +80,22 @@ class Layout:
     shims: Mapping[str, str] = field(default_factory=dict)
     files: Mapping[str, str] = field(default_factory=dict)
 
-    def arguments(self) -> list[Argument]:
-        """The arguments for bubblewrap, without the command. Raises LayoutError."""
-        return [*_namespaces(), *_system(), *self._mounted(), *self._shimmed(), *self._written(), "--chdir", "/", "--clearenv"]
+    def arguments(self, room: int, logs: int) -> list[Argument]:
+        """The arguments for bubblewrap, without the command. Raises LayoutError.
+
+        ``room`` is how many bytes its files may take, ``logs`` how many of a harness's logs, which Harbor copies out.
+        """
+        return [
+            *_namespaces(),
+            *_system(str(room)),
+            *_logs(str(logs)),
+            *self._mounted(),
+            *self._shimmed(),
+            *self._written(),
+            "--chdir",
+            "/",
+            "--clearenv",
+        ]
 
     def _mounted(self) -> Iterator[Argument]:
         for mount in self.mounts:
@@ -120,10 +136,15 @@ def _namespaces() -> Iterator[Argument]:
     yield from ("--unshare-pid", "--unshare-net", "--unshare-ipc", "--unshare-uts")
 
 
-def _system() -> Iterator[Argument]:
+def _logs(room: str) -> Iterator[Argument]:
+    yield from (*_parents(LOGS), "--size", room, "--perms", "0777", "--tmpfs", LOGS)
+
+
+def _system(room: str) -> Iterator[Argument]:
+    yield from ("--size", room, "--perms", "0755", "--tmpfs", "/")
     yield from ("--ro-bind", "/usr", "/usr")
     if Path("/usr/local").is_dir():
-        yield from ("--perms", "0755", "--tmpfs", "/usr/local")
+        yield from ("--size", room, "--perms", "0755", "--tmpfs", "/usr/local")
         for name in ("bin", "sbin", "lib", "share", "etc", "include"):
             yield from ("--perms", "0755", "--dir", f"/usr/local/{name}")
     for name in _SYSTEM_FOLDERS:
@@ -136,7 +157,8 @@ def _system() -> Iterator[Argument]:
     for path, text in _ETC_FILES.items():
         yield from ("--perms", "0644", "--file", {"data": text}, path)
     yield from ("--remount-ro", "/etc", "--proc", "/proc", "--dev", "/dev")
-    yield from ("--perms", "1777", "--tmpfs", "/tmp", "--perms", "0700", "--dir", HOME)  # noqa: S108 - the sandbox's own
+    yield from ("--size", room, "--perms", "1777", "--tmpfs", "/dev/shm", "--remount-ro", "/dev")  # noqa: S108
+    yield from ("--perms", "1777", "--dir", "/tmp", "--perms", "0700", "--dir", HOME)  # noqa: S108 - the sandbox's own
     for folder in _EMPTY_FOLDERS:
         yield from (*_parents(folder), "--perms", "0755", "--dir", folder)
     yield from ("--perms", "1777", "--dir", "/var/tmp", "--symlink", "/run", "/var/run")  # noqa: S108

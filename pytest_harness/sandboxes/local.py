@@ -26,7 +26,9 @@ from pytest_harness.sandboxes.bubblewrap import Sandbox, SandboxDiedError, Sandb
 from pytest_harness.sandboxes.copying import Copier
 from pytest_harness.sandboxes.gates import pass_gate
 from pytest_harness.sandboxes.layout import PATH, SHIMS, Layout, LayoutError, Mount
+from pytest_harness.sandboxes.limits import LimitError, Watch
 from pytest_harness.sandboxes.running import Runner
+from pytest_harness.seams.limits import Limits
 
 LOCAL_SANDBOX = "pytest_harness.sandboxes.local:LocalSandbox"
 
@@ -39,6 +41,7 @@ class LocalOptions(EnvironmentOptions):
 
     shims: dict[str, str] = Field(default={}, description="Commands first in PATH: name -> text of the script.")
     files: dict[str, str] = Field(default={}, description="Files to put in at start: path -> text; ~ is the home of the exec user.")
+    limits: Limits = Field(default=Limits(), description="How much of the machine it may use.")
     gate: str | None = Field(default=None, description="Key of an open gate (pytest_harness.sandboxes.gates) to pass at start.")
 
 
@@ -87,13 +90,13 @@ class LocalSandbox(BaseEnvironment):
         if self._runner is not None:
             raise SandboxError(f"the sandbox {self.session_id} is already running")
         layout = Layout(mounts=self._bound_by_harbor(), shims=self.options.shims, files=self.options.files)
-        starting = asyncio.ensure_future(asyncio.to_thread(Sandbox.start, self.session_id, layout))
+        starting = asyncio.ensure_future(asyncio.to_thread(Sandbox.start, self.session_id, layout, self.options.limits))
         try:
             sandbox = await asyncio.shield(starting)
         except asyncio.CancelledError:  # the thread goes on: what it starts must not be left behind
             starting.add_done_callback(_close_unwanted)
             raise
-        self._runner = Runner(sandbox)
+        self._runner = Runner(sandbox, struck=Watch(sandbox, self.options.limits).struck)
         try:
             if self.options.gate is not None:
                 pass_gate(self.options.gate, sandbox)
@@ -147,8 +150,9 @@ class LocalSandbox(BaseEnvironment):
             raise SandboxError(f"the local sandbox has one user, root; it cannot run a command as {resolved!r} ([agent] user of the task?)")
         merged = self._merge_env(env) or {}
         path = merged.get("PATH")
+        runner = self._running()
         try:
-            finished = await self._running().run(
+            finished = await runner.run(
                 ["/bin/bash", "-c", command],
                 env={**merged, "PATH": PATH if path is None else f"{SHIMS}:{path}"},
                 cwd=cwd or self._workdir,
@@ -156,6 +160,10 @@ class LocalSandbox(BaseEnvironment):
             )
         except TimeoutError:
             raise RuntimeError(f"Command timed out after {timeout_sec} seconds") from None
+        except LimitError:  # with whatever else the command has started
+            with contextlib.suppress(LimitError):
+                await runner.run(["/bin/bash", "-c", "kill -KILL -1"])
+            raise
         return ExecResult(
             stdout=finished.stdout.decode(errors="replace") or None,
             stderr=finished.stderr.decode(errors="replace") or None,

@@ -12,9 +12,9 @@ import fcntl
 import os
 import sys
 import termios
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass
-from typing import IO
+from typing import IO, Any
 
 from pytest_harness.sandboxes.bubblewrap import Process, Sandbox
 
@@ -31,6 +31,10 @@ class Finished:
     stderr: bytes
 
 
+Struck = Callable[[Callable[[], int]], Coroutine[Any, Any, Exception]]
+"""Given what tells how many bytes were printed: waits until something speaks against going on."""
+
+
 class Pipe:
     """Collects what is written into a pipe: at most ``limit`` bytes, half from the beginning and half from the end; or into a file."""
 
@@ -40,7 +44,13 @@ class Pipe:
         self._loop, self._half, self._file = loop, limit // 2, file
         self._head, self._tail, self._lost = bytearray(), bytearray(), 0
         self._wanted = True
+        self._written = 0
         loop.add_reader(self._read, self._take)
+
+    @property
+    def written(self) -> int:
+        """How many bytes were written into it so far."""
+        return self._written
 
     @property
     def open(self) -> bool:
@@ -53,6 +63,7 @@ class Pipe:
             data = os.read(self._read, _CHUNK)
         except BlockingIOError:
             return 0
+        self._written += len(data)
         if not data:
             self.close()
         elif self._wanted:
@@ -94,10 +105,14 @@ class Pipe:
 
 
 class Runner:
-    """Runs commands in one sandbox, all in one event loop. Close it before the sandbox."""
+    """Runs commands in one sandbox, all in one event loop. Close it before the sandbox.
 
-    def __init__(self, sandbox: Sandbox, limit: int = OUTPUT_LIMIT) -> None:
+    ``struck`` is waited for beside each command: when it returns an exception, the command ends and the exception is raised.
+    """
+
+    def __init__(self, sandbox: Sandbox, limit: int = OUTPUT_LIMIT, struck: Struck | None = None) -> None:
         self.sandbox = sandbox
+        self._struck = struck
         self._limit = limit
         self._pipes: list[Pipe] = []
 
@@ -111,7 +126,10 @@ class Runner:
         stdin: IO[bytes] | None = None,
         into: IO[bytes] | None = None,
     ) -> Finished:
-        """Run to the end; standard output goes into the file ``into`` if given. Raises TimeoutError, SandboxDiedError."""
+        """Run to the end; standard output goes into the file ``into`` if given. Raises TimeoutError, SandboxDiedError.
+
+        Raises also what ``struck`` returned before that.
+        """
         loop = asyncio.get_running_loop()
         out, err = Pipe(loop, self._limit, into), Pipe(loop, self._limit)
         self._pipes = [pipe for pipe in (*self._pipes, out, err) if pipe.open]
@@ -127,7 +145,8 @@ class Runner:
             os.close(err.write)
         try:
             async with asyncio.timeout(timeout):
-                await _ended(loop, process)
+                ended = _ended(loop, process)
+                await ended if self._struck is None else await _unless(ended, self._struck(lambda: out.written + err.written))
         except BaseException:
             process.kill()
             try:
@@ -153,6 +172,19 @@ async def _ended(loop: asyncio.AbstractEventLoop, process: Process) -> None:
         await done.wait()
     finally:
         loop.remove_reader(process.control)
+
+
+async def _unless(ended: Coroutine[Any, Any, None], struck: Coroutine[Any, Any, Exception]) -> None:
+    """Wait until the first has ended. Raises what the second returns before that."""
+    tasks = [asyncio.ensure_future(each) for each in (ended, struck)]
+    try:
+        done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+    if tasks[0] not in done:
+        raise tasks[1].result()  # type: ignore[misc]
 
 
 def _waiting(descriptor: int) -> int:

@@ -16,6 +16,7 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue, PrivateAttr, Strin
 from pydantic_core import PydanticCustomError
 
 from pytest_harness.evidence.model import Accounting, Deviation, Dialect, SeamFacts, TrajectoryFormat
+from pytest_harness.seams.limits import Limits
 from pytest_harness.seams.placeholders import fill, merge
 
 Name = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9._-]*$")]
@@ -228,6 +229,20 @@ class Finish(Row):
     """The reply that ends the run, with ``{text}`` or ``{text_in_json}`` for what is said last."""
     times: int = Field(default=1, ge=1, le=9, examples=[2])
     """How often that must be said: 2 for a harness that asks whether one is sure."""
+    tool: Text | None = Field(default=None, examples=["submit"])
+    """The tool whose call ends the run."""
+    arguments: dict[str, JsonValue] = Field(default={}, examples=[{"summary": "{text}"}])
+    """Its arguments; ``{text}`` is what is said last."""
+
+    @model_validator(mode="after")
+    def _arguments_are_of_a_tool(self) -> Self:
+        if self.tool is None and self.arguments:
+            raise PydanticCustomError("seam", "arguments found without tool, the name of the tool that takes them expected")
+        return self
+
+    def call(self, text: str) -> tuple[str, dict[str, JsonValue]] | None:
+        """The tool and its arguments, where a call ends the run."""
+        return None if self.tool is None else (self.tool, fill(self.arguments, {"text": text}))
 
 
 class Native(Row):
@@ -252,6 +267,7 @@ class RenderedAgent(BaseModel):
     files: dict[str, str]
     shims: dict[str, str]
     timeout_sec: float
+    limits: Limits
 
 
 class Seam(Row):
@@ -293,6 +309,8 @@ class Seam(Row):
     """How to make it compact its history; left out where nothing does."""
     finish: Finish = Finish()
     """How it ends."""
+    limits: Limits = Limits()
+    """How much of the machine a rollout of it may use."""
     native: Native = Native()
     """Its own log."""
     deviations: tuple[Deviation, ...] = ()
@@ -390,13 +408,14 @@ class Seam(Row):
             files=fill(files, values),
             shims=fill(agent.shims, values),
             timeout_sec=agent.timeout_sec,
+            limits=self.limits,
         )
 
 
 _LATER: tuple[tuple[str, ...], ...] = (
-    *(("accounting",), ("variant_of",), ("edit",), ("subagent",), ("compaction",)),
+    *(("accounting",), ("variant_of",), ("edit",), ("subagent",), ("compaction",), ("limits",)),
     *(("agent", "shims"), ("install", "also"), ("install", "at")),
-    *(("shell", "text"), ("finish", "text"), ("finish", "times")),
+    *(("shell", "text"), ("finish", "text"), ("finish", "times"), ("finish", "tool"), ("finish", "arguments")),
 )
 """Keys that rows got later: where one says nothing, it is left out of the digest, so that rows without it keep theirs."""
 

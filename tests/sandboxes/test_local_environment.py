@@ -110,7 +110,7 @@ async def test_the_gate_is_passed_before_anything_is_done(made):
     seen = []
 
     def on_start(sandbox: Sandbox) -> None:
-        seen.append((sandbox.name, sandbox.spawn(["/bin/bash", "-c", "[ ! -e /logs ]"]).wait()))
+        seen.append((sandbox.name, sandbox.spawn(["/bin/bash", "-c", "[ ! -e /logs/verifier ]"]).wait()))
 
     with gate(on_start) as key:
         async with made(gate=key) as environment:

@@ -6,6 +6,7 @@ import pytest
 
 from pytest_harness.sandboxes.bubblewrap import Sandbox
 from pytest_harness.sandboxes.running import Runner
+from pytest_harness.seams.limits import Limits
 
 FORKS = """
 import os, signal, sys
@@ -30,7 +31,7 @@ def limited():
     with contextlib.ExitStack() as stack:
 
         def start(processes):
-            runner = Runner(stack.enter_context(Sandbox.start(processes=processes)), 1 << 20)
+            runner = Runner(stack.enter_context(Sandbox.start(limits=Limits(processes=processes))), 1 << 20)
             stack.callback(runner.close)
             return runner
 

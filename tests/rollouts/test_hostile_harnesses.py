@@ -1,0 +1,115 @@
+"""Harnesses that hang, flood, fork, or fill what they can: each ends, says why and who is to blame, and takes no other with it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "own-harness"
+
+ASK = """#!/bin/bash
+python3 - <<'END'
+import json, os, urllib.request
+body = {"model": os.environ["MODEL"], "messages": [{"role": "user", "content": "x"}]}
+headers = {"Content-Type": "application/json", "Authorization": "Bearer " + os.environ["KEY"]}
+request = urllib.request.Request(os.environ["URL"] + "/chat/completions", data=json.dumps(body).encode(), headers=headers)
+urllib.request.urlopen(request, timeout=60).read()
+END
+"""
+HOSTILE = {
+    "hangs": "trap '' TERM INT HUP; while :; do sleep 1000; done",
+    "prints": "yes",
+    "logs": "for i in {1..1000}; do head -c 1M /dev/zero >/logs/agent/$i || exit 1; done",
+    "forks": ":(){ :|:& }; for i in {1..9}; do : ; done; while :; do sleep 1000 & done 2>/dev/null; exit 1",
+    "fills": "head -c 1G /dev/zero | split -b 1M - /root/x || exit 1",
+    "remembers": "sleep 1000 | python3 -c \"import sys; held = b'x' * (400 << 20); sys.stdin.read()\"",
+}
+ROW = """
+name = "{name}"
+title = "A harness that {name}"
+homepage = "https://example.org"
+dialect = "chat"
+streams = false
+scenarios = ["edit_file"]
+[install]
+kind = "preinstalled"
+path = "{folder}"
+version = "1"
+commands = {{ {name} = "{name}" }}
+[agent]
+command = "{name} {{instruction}}"
+env = {{ URL = "{{url}}/v1", KEY = "{{key}}", MODEL = "{{model}}" }}
+timeout_sec = {seconds}
+[limits]
+output_mb = 8
+disk_mb = 32
+memory_mb = 256
+processes = 100
+[shell]
+tool = "run"
+argument = "line"
+"""
+
+
+@pytest.fixture(scope="module")
+def attempts(tmp_path_factory, run_pytest):
+    """By harness: what the report says of its attempt. All of them ran beside each other and beside a harness that behaves."""
+    folder = tmp_path_factory.mktemp("hostile")
+    (folder / "seams").mkdir()
+    (folder / "bin").mkdir()
+    for name, behaviour in HOSTILE.items():
+        program = folder / "bin" / name
+        program.write_text(f"{ASK}{behaviour}\n")
+        program.chmod(0o755)
+        row = ROW.format(name=name, folder=folder / "bin", seconds=8 if name in {"hangs", "forks"} else 60)
+        (folder / "seams" / f"{name}.toml").write_text(row)
+    named = [f"--harness={name}" for name in ("tiny-agent", *HOSTILE)]
+    seams = [f"--seams={folder / 'seams'}", f"--seams={EXAMPLE / 'seams'}"]
+    done = run_pytest(folder, *named, *seams, "--scenario=edit_file", "-n", "2", "-k", "test_rollout")
+    report = json.loads((folder / ".harness" / "report" / "report.json").read_text())
+    attempts = {seam["harness"]: seam["attempts"][0] for seam in report["seams"]}
+    for attempt in attempts.values():
+        result = folder / attempt["evidence"] / "trial" / "result.json"
+        attempt["exception"] = (json.loads(result.read_text())["exception_info"] or {}).get("exception_type")
+        attempt["size"] = sum(path.stat().st_size for path in (folder / attempt["evidence"]).rglob("*") if path.is_file())
+    assert set(attempts) == {"tiny-agent", *HOSTILE}, done.stdout + done.stderr
+    return attempts
+
+
+def test_the_one_that_behaves_is_not_disturbed(attempts):
+    behaves = attempts["tiny-agent"]
+    assert (behaves["valid"], behaves["reward"], behaves["exception"]) == (True, 1.0, None)
+
+
+@pytest.mark.parametrize(
+    ("name", "exception"),
+    [
+        ("hangs", "AgentTimeoutError"),
+        ("prints", "OutputLimitError"),
+    ],
+)
+def test_what_is_the_harness_own_fault_counts_and_is_graded_as_a_task_not_done(attempts, name, exception):
+    attempt = attempts[name]
+    assert (attempt["exception"], attempt["valid"], attempt["blame"]) == (exception, True, None)
+    assert (attempt["reward"], attempt["reward_state"]) == (0.0, "valid")
+
+
+@pytest.mark.parametrize(("name", "reason"), [("remembers", "MemoryLimitExceededError")])
+def test_where_the_limit_of_the_row_may_be_too_low_nothing_is_graded_and_the_surroundings_are_to_blame(attempts, name, reason):
+    attempt = attempts[name]
+    assert (attempt["valid"], attempt["blame"], attempt["reward"]) == (False, "surroundings", None)
+    assert reason in attempt["reason"]
+
+
+@pytest.mark.parametrize("name", ["logs", "fills", "forks"])
+def test_what_found_no_room_has_ended_with_a_named_outcome(attempts, name):
+    attempt = attempts[name]
+    assert attempt["exception"] in {"NonZeroAgentExitCodeError", "AgentTimeoutError"}
+    assert attempt["reward"] in {None, 0.0}
+    assert attempt["valid"] or attempt["blame"] == "surroundings"
+
+
+def test_no_evidence_is_larger_than_the_limit_of_what_may_be_put_out(attempts):
+    assert {name: attempt["size"] for name, attempt in attempts.items() if attempt["size"] > 10 << 20} == {}
