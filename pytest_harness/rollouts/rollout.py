@@ -165,10 +165,12 @@ def script_of(spec: RolloutSpec) -> Script:
     summed_up = scenario.needs == "compaction" or any(fault.kind == "overflow" for fault in scenario.faults)
     delegation = None if asked is None else OtherCall(*spec.seam.delegation(asked.prompt))
     others = () if asked is None else (Script(_steps(asked.steps, None), shell, instruction=asked.prompt),)
+    ending = spec.seam.finish.call(scenario.steps[-1].text)
     return Script(
         _steps(scenario.steps, delegation),
         shell,
         finish_command=spec.seam.finish.command if shell else None,
+        finish_call=None if ending is None else OtherCall(*ending),
         instruction=instruction,
         others=others,
         side_answer=f"{SIDE_ANSWER} The task is still this one: {instruction.strip()}" if summed_up else SIDE_ANSWER,

@@ -83,8 +83,9 @@ class Turn:
 class Script:
     """The turns of one scenario on one harness.
 
-    ``finish_command`` belongs to harnesses that end by a shell command: the last step calls it too. With an ``instruction``, only
-    conversations that contain it follow the script; what contains that of one of the ``others``, follows that one.
+    ``finish_command`` and ``finish_call`` belong to harnesses that end by a shell command or by a tool of their own: the last step calls
+    it too. With an ``instruction``, only conversations that contain it follow the script; what contains that of one of the ``others``,
+    follows that one.
 
     The text of a step loses the white space around it: clients trim it, and what is trimmed could not come back token for token.
     """
@@ -96,6 +97,7 @@ class Script:
     others: tuple[Script, ...] = ()
     side_answer: str = SIDE_ANSWER
     """What a request gets that is nobody's conversation. Where histories are summed up, it is the summary, and must tell the task."""
+    finish_call: OtherCall | None = None
 
     def __post_init__(self) -> None:
         if not self.steps:
@@ -103,16 +105,18 @@ class Script:
         steps = tuple(replace(step, text=step.text.strip(), commands=tuple(step.commands)) for step in self.steps)
         object.__setattr__(self, "steps", steps)
         for number, step in enumerate(steps, start=1):
-            if not step.text and not step.commands and not step.calls and not (self.finish_command and number == len(steps)):
+            ends = number == len(steps) and (self.finish_command or self.finish_call)
+            if not step.text and not step.commands and not step.calls and not ends:
                 raise ScriptError(f"step {number} of the script has neither text nor a command; give it one of them")
             _check_text(f"the text of step {number}", f"{step.text}{step.reasoning}{step.then}")
             for command in step.commands:
                 _check_text(f"a command of step {number}", command)
             for call in step.calls:
-                _check_text(f"a call of step {number}", call.tool + json.dumps(call.arguments, ensure_ascii=False))
+                _check_text(f"a call of step {number}", _as_text(call))
         if self.needs_tools and self.shell is None:
             raise ScriptError("the script runs shell commands, but no shell tool was named; give the tool's name and its argument")
         _check_text("the finish command", self.finish_command or "")
+        _check_text("the finish call", _as_text(self.finish_call) if self.finish_call else "")
         _check_text("the answer to what is nobody's conversation", self.side_answer)
         if self.shell:
             _check_text("the shell tool", json.dumps(self.shell.arguments(self.shell.name), ensure_ascii=False))
@@ -135,7 +139,7 @@ class Script:
     @property
     def needs_tools(self) -> bool:
         """Whether any turn calls a tool."""
-        return bool(self.finish_command) or any(step.commands or step.calls for step in self.steps)
+        return bool(self.finish_command or self.finish_call) or any(step.commands or step.calls for step in self.steps)
 
     @property
     def reasons(self) -> bool:
@@ -154,17 +158,18 @@ class Script:
             other = next((other for other in self.others if other.position(messages, offered, tool_choice) is not None), None)
             return Turn(self.side_answer) if other is None else other.turn(messages, offered, tool_choice)
         step = self.steps[done] if done < len(self.steps) else Step(self.steps[-1].text)
-        commands = step.commands
-        if done >= len(self.steps) - 1 and self.finish_command:
-            commands += (self.finish_command,)
-        if not commands and not step.calls:
+        commands, others = step.commands, step.calls
+        if done >= len(self.steps) - 1:
+            commands += (self.finish_command,) if self.finish_command else ()
+            others += (self.finish_call,) if self.finish_call else ()
+        if not commands and not others:
             if tool_choice in (None, "auto", "none"):
                 return Turn(step.text or self.side_answer, reasoning=step.reasoning)
             raise ScriptMismatchError(
                 f"The request's tool_choice asks for a call ({tool_choice}), but turn {done + 1} of the script has none."
             )
         calls = [self._shell_call(command, offered, tool_choice) for command in commands]
-        calls += [(_checked(call, offered), call.arguments) for call in step.calls]
+        calls += [(_checked(call, offered), call.arguments) for call in others]
         return Turn(step.text, tuple(calls), step.reasoning, step.then)
 
     def position(self, messages: Sequence[Mapping[str, Any]], offered: Offered, tool_choice: str | None) -> int | None:
@@ -198,6 +203,10 @@ class Script:
         if tool_choice not in (None, "auto", "required", name):
             raise ScriptMismatchError(f"The script calls the tool `{name}`, but the request's tool_choice asks for `{tool_choice}`.")
         return name
+
+
+def _as_text(call: OtherCall) -> str:
+    return call.tool + json.dumps(call.arguments, ensure_ascii=False)
 
 
 def _checked(call: OtherCall, offered: Offered) -> str:
