@@ -18,6 +18,7 @@ from pytest_harness.discovery.scan import Words
 from pytest_harness.discovery.styles import styles_of
 from pytest_harness.discovery.tools import Offered, offered, shells
 from pytest_harness.engines.scripted import Script
+from pytest_harness.engines.scripted.script import ShellTool, Step
 from pytest_harness.evidence import Call
 from pytest_harness.evidence.model import Dialect
 from pytest_harness.graph import build, is_model_call
@@ -213,8 +214,9 @@ class Search:
                     if found is None:
                         continue
                     best = best or found
-                    if found.complete and found.seen.code is None and (finish := _finish_command(found.seen)):
-                        found = self._whole(setting, shell, finish) or found
+                    if found.complete and found.seen.code != 0 and (finish := _finish_command(found.seen)):
+                        told = self._whole(setting, shell, finish)
+                        found = told if told is not None and told.complete and told.seen.code == 0 else found
                     if found.complete or shell is None:
                         return self._with_fewer_switches(found)
         except _OutOfTries:
@@ -269,14 +271,12 @@ class Search:
         if self._done >= self._tries:
             raise _OutOfTries
         self._done += 1
-        steps = [(step.text, step.shell) for step in self._scenario.steps] if shell else [(_GREETING, ())]
-        script = Script.for_seam(
-            steps,
-            shell_tool=shell.tool if shell else None,
-            shell_argument=shell.argument if shell else "command",
-            extra=shell.extra if shell else None,
+        tool = ShellTool(shell.tool, shell.argument, shell.extra) if shell and shell.tool else None
+        script = Script(
+            tuple(Step(step.text, step.shell) for step in self._scenario.steps) if tool else (Step(_GREETING),),
+            shell=tool,
             finish_command=finish,
-            instruction=self._scenario.instruction if shell else None,
+            instruction=self._scenario.instruction if tool else None,
         )
         seen = self._lab.run(
             way.line,

@@ -44,7 +44,7 @@ def chat(url, key, model, task):
     if TRAITS.get("title"):
         post(f"{url}/chat/completions", headers, {"model": model, "messages": [{"role": "user", "content": f"A title for: {task}"}]})
     tools = [{"type": "function", "function": tool} for tool in (READ, SHELL)]
-    while True:
+    for _ in range(6):
         reply = post(f"{url}/chat/completions", headers, {"model": model, "messages": messages, "tools": tools})
         message = reply["choices"][0]["message"]
         messages.append(message)
@@ -58,6 +58,7 @@ def chat(url, key, model, task):
             if "finish" not in TRAITS:
                 return
             messages.append({"role": "user", "content": "Go on, please."})
+    sys.exit("error: too many turns")
 
 
 def anthropic(url, key, model, task):

@@ -90,7 +90,7 @@ def test_a_switch_that_it_needs_is_kept_and_no_other(discovered):
 
 
 def test_a_command_that_ends_it_is_taken_from_its_prompt(discovered):
-    seam, text, _ = discovered(variables=ACME, finish="ALL_IS_DONE", tries=4, limit_sec=8.0)
+    seam, text, _ = discovered(variables=ACME, finish="ALL_IS_DONE", tries=3)
     assert seam.finish.command == "echo ALL_IS_DONE"
     assert "ended by itself by echo ALL_IS_DONE, which its prompt names" in text
 
