@@ -70,6 +70,12 @@ def test_a_script_without_commands_needs_no_tools():
     assert Script.for_seam([("Hello.", [])]).turn([USER], dict.fromkeys([]), None) == Turn("Hello.")
 
 
+def test_a_request_for_a_call_of_its_own_tool_is_a_side_call_that_gets_it():
+    title = {"role": "user", "content": "Make it. Give this a title."}
+    assert script().turn([title], {"title": ("title",)}, "title") == Turn("", (("title", {"title": SIDE_ANSWER}),))
+    assert script().position([title], {"title": ("title",)}, "title") is None
+
+
 @pytest.mark.parametrize(
     ("done", "offered", "choice", "said"),
     [

@@ -156,7 +156,7 @@ class Script:
         done = self.position(messages, offered, tool_choice)
         if done is None:
             other = next((other for other in self.others if other.position(messages, offered, tool_choice) is not None), None)
-            return Turn(self.side_answer) if other is None else other.turn(messages, offered, tool_choice)
+            return self._aside(offered, tool_choice) if other is None else other.turn(messages, offered, tool_choice)
         step = self.steps[done] if done < len(self.steps) else Step(self.steps[-1].text)
         commands, others = step.commands, step.calls
         if done >= len(self.steps) - 1:
@@ -179,9 +179,21 @@ class Script:
         return sum(1 for message in messages if message.get("role") == "assistant")
 
     def _is_side_call(self, messages: Sequence[Mapping[str, Any]], offered: Offered, tool_choice: str | None) -> bool:
-        if self.needs_tools and (not offered or tool_choice == "none"):
+        if self.needs_tools and (not offered or tool_choice == "none" or self._asked_instead(offered, tool_choice)):
             return True
         return self.instruction is not None and not any(_tells(message, self.instruction.strip()) for message in messages)
+
+    def _asked_instead(self, offered: Offered, tool_choice: str | None) -> str | None:
+        """The tool that the request names where it does not offer that of the shell, as one for a title does."""
+        shell_is_there = self.shell is None or self.shell.name in offered
+        return None if shell_is_there or tool_choice not in offered else tool_choice
+
+    def _aside(self, offered: Offered, tool_choice: str | None) -> Turn:
+        """What a request gets that is nobody's conversation: words, or the call that it asks for, with these words."""
+        name = self._asked_instead(offered, tool_choice)
+        if name is None:
+            return Turn(self.side_answer)
+        return Turn("", ((name, dict.fromkeys(offered[name] or (), self.side_answer)),))
 
     def _shell_call(self, command: str, offered: Offered, tool_choice: str | None) -> tuple[str, Mapping[str, Any]]:
         assert self.shell is not None
