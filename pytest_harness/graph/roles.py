@@ -4,13 +4,14 @@ In this order:
 
 1. **Headers** by which real harnesses mark subagents and side calls. A mark that every call bears says nothing.
 2. **Tools.** Where some calls offer tools, a call that offers none is a side call.
-3. **Roots.** Calls that share a root are one conversation. The agent's is the first of those that are offered the most tools; where nobody
-   offers any, the first of more than one turn, and where there is none the one with the longest prompt. Another conversation is none of
+3. **Roots.** Calls that share a root are one conversation. The agent's is the first of those that are offered the most tools, or the one
+   with tools that waited for that; where nobody offers any, the first of more than one turn, and where there is none the one with the
+   longest prompt. Another conversation is none of
    the agent's if it began while a turn of the agent was yet to be continued and does not open just the same, or if it opens otherwise,
    with another system prompt and another first message of the user: it is a side call if it has one turn and offers no tools, else a
    subagent's. What is left is the agent's, begun anew.
 4. **Summaries.** A conversation that is told the text of a turn just before it, and of no other, is the agent's, begun anew after a
-   compaction; the turn that wrote the summary is a side call, unless it was continued.
+   compaction; a turn that wrote the summary is a side call, unless it was continued.
 
 Order in time is that in which the requests were received, whatever order the calls are given in.
 """
@@ -79,10 +80,11 @@ def label(nodes: Iterable[Node]) -> dict[int, Label]:
     if conversations:
         found |= _by_root(conversations, summaries)
     continued = {node.parent for node in nodes}
-    for root, writer in summaries.items():
-        if found[root].sign == "summary" and writer not in continued:
-            sign = found[writer].sign or "summary"
-            found[writer] = Label("side", sign, f"wrote the summary that call {root} begins anew with")
+    for root, writers in summaries.items():
+        for writer in writers if found[root].sign == "summary" else ():
+            if writer not in continued:
+                sign = found[writer].sign or "summary"
+                found[writer] = Label("side", sign, f"wrote the summary that call {root} begins anew with")
     return found
 
 
@@ -139,7 +141,7 @@ def _conversations(rest: list[Node], nodes: list[Node]) -> list[_Conversation]:
     return [_Conversation(tuple(turns)) for turns in groups.values()]
 
 
-def _by_root(conversations: list[_Conversation], summaries: Mapping[int, int]) -> dict[int, Label]:
+def _by_root(conversations: list[_Conversation], summaries: Mapping[int, tuple[int, ...]]) -> dict[int, Label]:
     main = _main(conversations)
     agents, found = [main], dict[int, Label]()
     verdicts = {main.first.call.index: _anew(main, summaries)}
@@ -157,15 +159,27 @@ def _by_root(conversations: list[_Conversation], summaries: Mapping[int, int]) -
 
 
 def _main(conversations: list[_Conversation]) -> _Conversation:
-    """The agent's, in order of time; a subagent may go on for longer than the agent that waits for it, but is not offered more tools."""
+    """The agent's, in order of time. A subagent may go on for longer than the agent that waits for it, and may be offered more tools, as
+    that of qwen-code is; but none waits for the agent."""
     most = max(len(one.first.request.tools) for one in conversations)
     if most:
-        return next(one for one in conversations if len(one.first.request.tools) == most)
+        main = next(one for one in conversations if len(one.first.request.tools) == most)
+        while (outer := _that_waits_for(main, conversations)) is not None:
+            main = outer
+        return main
     going_on = [one for one in conversations if one.goes_on]
     return going_on[0] if going_on else max(conversations, key=lambda one: one.first.prompt.length)
 
 
-def _compare(one: _Conversation, main: _Conversation, agents: list[_Conversation], summaries: Mapping[int, int]) -> Label:
+def _that_waits_for(main: _Conversation, conversations: list[_Conversation]) -> _Conversation | None:
+    """The first conversation with tools of which a turn was yet to be continued when this one began otherwise."""
+    for one in conversations:
+        if one.first.request.tools and one.waiting(main) is not None and not _opens_the_same(one.first.request, main.first.request):
+            return one
+    return None
+
+
+def _compare(one: _Conversation, main: _Conversation, agents: list[_Conversation], summaries: Mapping[int, tuple[int, ...]]) -> Label:
     role: Role = "subagent" if one.goes_on or one.first.request.tools else "side"
     for agent in agents if not _opens_the_same(one.first.request, main.first.request) else ():
         if (waited := agent.waiting(one)) is not None:
@@ -175,9 +189,9 @@ def _compare(one: _Conversation, main: _Conversation, agents: list[_Conversation
     return _anew(one, summaries)
 
 
-def _anew(one: _Conversation, summaries: Mapping[int, int]) -> Label:
-    writer = summaries.get(one.first.call.index)
-    return Label(why="begins anew") if writer is None else Label(sign="summary", why=f"begins anew with the summary of call {writer}")
+def _anew(one: _Conversation, summaries: Mapping[int, tuple[int, ...]]) -> Label:
+    writers = summaries.get(one.first.call.index)
+    return Label(why="begins anew") if writers is None else Label(sign="summary", why=f"begins anew with the summary of call {writers[-1]}")
 
 
 def _opens_the_same(one: Request, other: Request) -> bool:
@@ -190,13 +204,14 @@ def _opens_otherwise(one: Request, other: Request) -> bool:
     return not (one.system and one.system == other.system) and not (one.user and one.user == other.user)
 
 
-def _summaries(nodes: list[Node]) -> dict[int, int]:
-    """The turns that begin with a summary, and the turn that wrote it: of those just before the only one whose text they are told.
+def _summaries(nodes: list[Node]) -> dict[int, tuple[int, ...]]:
+    """The turns that begin with a summary, and the turns that wrote it: of those just before the only one whose text they are told, or
+    several with one and the same text, as claude-code asks for its summary twice.
 
-    Where earlier replies are told too, the history was written out in other words.
+    Where other replies are told too, the history was written out in other words.
     """
     answers: dict[int, str] = {}
-    found: dict[int, int] = {}
+    found: dict[int, tuple[int, ...]] = {}
     for position, root in enumerate(nodes):
         if root.parent is not None or position == 0:
             continue
@@ -208,8 +223,8 @@ def _summaries(nodes: list[Node]) -> dict[int, int]:
                 answers[index] = " ".join(answer(node.call).split())
             if node.prompt is not root.prompt and _is_told(answers[index], texts):
                 writers.append(index)
-        if len(writers) == 1:
-            found[root.call.index] = writers[0]
+        if len({answers[writer] for writer in writers}) == 1:
+            found[root.call.index] = tuple(writers)
     return found
 
 

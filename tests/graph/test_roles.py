@@ -165,6 +165,36 @@ def test_a_summary_told_under_another_system_prompt_is_still_the_agents(made):
     assert signs(*calls)[2] == "tools"
 
 
+def test_a_subagent_that_is_offered_more_tools_than_the_agent_that_waits_for_it_is_none_the_less_a_subagent(made):
+    """As that of qwen-code 0.24.4: 17 tools, where the agent has 14, and no header tells one from the other."""
+    more = ["bash", "fetch", "monitor"]
+    calls = (
+        made(0, [1], [2], messages=[SYSTEM, TASK]),
+        made(1, [7], [8], messages=ERRAND, tools=more),
+        made(2, [7, 8, 9], [5], messages=[*ERRAND, DONE], tools=more),
+        made(3, [1, 2, 3], [4], messages=[SYSTEM, TASK, DONE]),
+    )
+    assert roles(*calls) == {0: "agent", 1: "subagent", 2: "subagent", 3: "agent"}
+    assert trained(*calls) == {0, 3}
+
+
+def test_a_summary_that_was_asked_for_twice_is_written_by_two_side_calls(made):
+    """As by claude-code 2.1.332 after an overflow: both prompts are its own, both offer the agent's tools, both replies are the same."""
+    ask, told = {"role": "user", "content": "Respond with text only: sum it up."}, {"role": "user", "content": f"So far: {SUMMARY}"}
+    cut = {"role": "user", "content": "[earlier conversation truncated for compaction retry]"}
+    calls = (
+        *agent(made),
+        made(2, [1, 7, 5], [6], at=200.0, messages=[SYSTEM, cut, DONE, ask], text=SUMMARY),
+        made(3, [1, 7, 6], [6], at=210.0, messages=[SYSTEM, cut, DONE, ask], text=SUMMARY),
+        made(4, [1, 9], [8], at=300.0, messages=[SYSTEM, told]),
+        made(5, [1, 9, 8], [7], at=400.0, messages=[SYSTEM, told, DONE]),
+    )
+    assert roles(*calls) == {0: "agent", 1: "agent", 2: "side", 3: "side", 4: "agent", 5: "agent"}
+    assert reasons(*calls)[3] == "wrote the summary that call 4 begins anew with"
+    assert reasons(*calls)[4] == "begins anew with the summary of call 3"
+    assert trained(*calls) == {0, 1, 4, 5}
+
+
 def test_a_compaction_after_the_first_turn_is_one_though_the_rest_is_longer(made):
     told = {"role": "user", "content": SUMMARY}
     calls = (
