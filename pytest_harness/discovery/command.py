@@ -48,7 +48,7 @@ def new_row(asked: Asked, console: Console) -> str:
     draft = draft_of(asked.name, package, command=command, line=line)
     if asked.discover:
         with Narrator(console) as tell:
-            draft = discover(draft, package, command=command, line=line, tries=asked.tries, limit_sec=asked.limit_sec, say=say, tell=tell)
+            draft = discover(draft, command=command, line=line, tries=asked.tries, limit_sec=asked.limit_sec, say=say, tell=tell)
     return row_text(draft)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 from pytest_harness.discovery.draft import draft_of_found
@@ -16,7 +17,7 @@ from pytest_harness.provision.node import npm_entry
 from pytest_harness.provision.python import pypi_entry
 from pytest_harness.sandboxes.bubblewrap import SandboxError, check
 from pytest_harness.scenarios import ScenarioTable
-from pytest_harness.seams import AgentTable, NpmInstall, PypiInstall, Seam, SeamError
+from pytest_harness.seams import AgentTable, Install, NpmInstall, PypiInstall, Seam, SeamError
 from pytest_harness.seams.template import Draft
 
 SCENARIO = "edit_file"
@@ -25,7 +26,6 @@ SCENARIO = "edit_file"
 
 def discover(
     draft: Draft,
-    package: Package,
     *,
     command: str,
     line: str | None,
@@ -38,8 +38,8 @@ def discover(
     """The draft with what was seen. Raises SeamError or ProvisionError in one sentence."""
     if (reason := check()) is not None:
         raise SeamError(reason)
-    installed = provision(_seam(draft), cache, say)
-    words = scan_installed(installed, draft.name, package, cache)
+    draft, installed = installed_to_run(draft, command, limit_sec=limit_sec, cache=cache, say=say)
+    words = scan_installed(installed, draft.install, draft.name, cache)
     lab = Lab(installed, limit_sec=limit_sec)
     scenario = ScenarioTable.load()[SCENARIO]
     try:
@@ -57,9 +57,26 @@ def program_of(line: str, package: Package) -> str:
     return program
 
 
-def scan_installed(installed: Installed, name: str, package: Package, cache: Path | None) -> Words:
+def installed_to_run(
+    draft: Draft, command: str, *, limit_sec: float, cache: Path | None, say: Callable[[str], None]
+) -> tuple[Draft, Installed]:
+    """The harness installed, with its install scripts if it does not even say its version or help without them. Raises ProvisionError."""
+    installed = provision(_seam(draft), cache, say)
+    if not isinstance(draft.install, NpmInstall) or _speaks(installed, command, limit_sec):
+        return draft, installed
+    say(f"{command} does not run as it is; trying with the install scripts of the package")
+    other = replace(draft, install=draft.install.model_copy(update={"scripts": True}))
+    with_scripts = provision(_seam(other), cache, say)
+    return (other, with_scripts) if _speaks(with_scripts, command, limit_sec) else (draft, installed)
+
+
+def _speaks(installed: Installed, command: str, limit_sec: float) -> bool:
+    lab = Lab(installed, limit_sec=limit_sec)
+    return any(lab.ask(f"{command} {option}")[0] == 0 for option in ("--version", "--help"))
+
+
+def scan_installed(installed: Installed, install: Install, name: str, cache: Path | None) -> Words:
     """The names in the harness's own files, without those of what it depends on."""
-    install = package.install
     if isinstance(install, NpmInstall):
         return scan(npm_folders(npm_entry(Cache(cache), name, install).tree, install.package))
     if isinstance(install, PypiInstall):

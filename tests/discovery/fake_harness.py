@@ -58,7 +58,7 @@ def chat(url, key, model, task):
             if "finish" not in TRAITS:
                 return
             messages.append({"role": "user", "content": "Go on, please."})
-    sys.exit("error: too many turns")
+    sys.exit(TRAITS["gives_up"])
 
 
 def anthropic(url, key, model, task):

@@ -89,8 +89,9 @@ def test_a_switch_that_it_needs_is_kept_and_no_other(discovered):
     assert "FAKE_OFFLINE" not in seam.agent.env
 
 
-def test_a_command_that_ends_it_is_taken_from_its_prompt(discovered):
-    seam, text, _ = discovered(variables=ACME, finish="ALL_IS_DONE", tries=3)
+@pytest.mark.parametrize("gives_up", [0, 1])
+def test_a_command_that_ends_it_is_taken_from_its_prompt(discovered, gives_up):
+    seam, text, _ = discovered(variables=ACME, finish="ALL_IS_DONE", gives_up=gives_up, tries=3)
     assert seam.finish.command == "echo ALL_IS_DONE"
     assert "ended by itself by echo ALL_IS_DONE, which its prompt names" in text
 

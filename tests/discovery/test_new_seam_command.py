@@ -1,11 +1,15 @@
 """The command: rows that load, and one sentence for what cannot be."""
 
+import io
 import json
 
 import pytest
+from rich.console import Console
 from typer.testing import CliRunner
 
 from pytest_harness.cli import app, main
+from pytest_harness.discovery.command import Narrator
+from pytest_harness.discovery.search import Told
 from pytest_harness.seams import SeamTable
 
 
@@ -33,6 +37,15 @@ def program(tmp_path):
     path.write_text("#!/bin/sh\necho mine 2.0.1\n")
     path.chmod(0o755)
     return path
+
+
+def test_a_bar_is_shown_on_a_terminal_and_a_line_for_each_try_everywhere():
+    for terminal in (True, False):
+        said = io.StringIO()
+        with Narrator(Console(file=said, force_terminal=terminal, width=100)) as tell:
+            tell(Told(1, 3, "mine exec: nothing came"))
+        assert "try 1: mine exec: nothing came" in said.getvalue()
+        assert ("1/3" in said.getvalue()) is terminal
 
 
 def test_a_name_alone_gives_a_row_to_be_filled_in(tmp_path):
