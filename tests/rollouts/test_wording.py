@@ -1,6 +1,7 @@
 """What the engine says to a harness that takes its commands from text."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -67,6 +68,7 @@ def test_an_end_that_has_to_be_confirmed_is_a_turn_more_of_the_script():
     assert texts(worded(told, row))[1:] == ['{"done": true, "why": "Done."}'] * 2
     assert worded_facts(told, row).steps == 3
     assert worded_facts(told, row).shell_commands == told.facts.shell_commands
+    assert (worded_facts(told, row).turns, worded_facts(replace(told, turns=(1, 4)), row).turns) == (None, (1, 5))
 
 
 def test_a_file_stands_in_the_text_below_its_name():
