@@ -38,6 +38,7 @@ class Judged:
 
     def __init__(self, rollouts: list[Rollout], folders: dict[str, Path]) -> None:
         catalogue = load_catalogue("2026.12")
+        self.folder = EVIDENCE
         self.evidences = {rollout.evidence.manifest.attempt_id: rollout.evidence for rollout in rollouts}
         self.report: Report = build_report(seam_verdicts(rollouts, catalogue), catalogue=catalogue, run_id="run", folders=folders)
 

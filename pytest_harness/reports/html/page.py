@@ -64,7 +64,7 @@ class PackedAttempt:
 
 def packed(document: Any) -> str:
     """JSON, compressed, in base64: nothing in it can end the element that holds it, and lone surrogates survive."""
-    return base64.b64encode(zlib.compress(json.dumps(document, separators=(",", ":"), allow_nan=False).encode(), 9)).decode()
+    return base64.b64encode(zlib.compress(json.dumps(document, separators=(",", ":"), allow_nan=False).encode(), 6)).decode()
 
 
 def unpacked(text: str) -> Any:

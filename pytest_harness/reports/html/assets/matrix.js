@@ -2,6 +2,8 @@
 
 const STANDINGS = ["failed", "unstable", "error", "deviation", "unverifiable", "not_exercised", "passed"];
 
+const CELLS_AT_ONCE = 1200;
+
 function distinct(values) {
   return [...new Set(values)].sort();
 }
@@ -128,7 +130,7 @@ function matrixTable(rows, columns, filters) {
       if (!cell) return el("td", { class: "void" });
       if (!cell.href) return el("td", { class: cell.tone, "data-head": column.head }, el("span", { title: cell.label }, cell.text));
       return el("td", { class: cell.tone, "data-head": column.head }, el("a", { href: cell.href, tabindex: "-1", "aria-label": cell.label, title: cell.label }, cell.text));
-    })), 25);
+    })), Math.max(8, Math.ceil(CELLS_AT_ONCE / columns.length)));
   const heads = columns.map((column) => el("th", { scope: "col" }, el("abbr", { title: column.title }, column.head)));
   const matrix = el("table", { class: `matrix ${filters.view || "families"}`, keydown: moveInMatrix, focusin: rove },
     el("thead", {}, el("tr", {}, el("th", { scope: "col" }, "seam"), el("th", { scope: "col" }, "verdict"), heads)), body);
