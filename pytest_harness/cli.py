@@ -15,9 +15,10 @@ from rich.filesize import decimal
 from rich.table import Table
 
 from pytest_harness import __version__
+from pytest_harness.bisection import BisectError
 from pytest_harness.collect import CollectError, LedgerError
 from pytest_harness.evidence import Evidence, EvidenceError
-from pytest_harness.places import EVIDENCE_DIR, REPLAY_DIR, REPORT_DIR, ROLLOUT_DIR
+from pytest_harness.places import BISECT_DIR, EVIDENCE_DIR, REPLAY_DIR, REPORT_DIR, ROLLOUT_DIR
 from pytest_harness.provision import ProvisionError
 from pytest_harness.reports.published import PublishError
 from pytest_harness.requirements import Catalogue, RequirementsError, catalogue_versions, load_catalogue, read_set
@@ -36,7 +37,17 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 
-USER_ERRORS = (SeamError, ScenarioError, RequirementsError, EvidenceError, ProvisionError, CollectError, LedgerError, PublishError)
+USER_ERRORS = (
+    SeamError,
+    ScenarioError,
+    RequirementsError,
+    EvidenceError,
+    ProvisionError,
+    CollectError,
+    LedgerError,
+    PublishError,
+    BisectError,
+)
 USAGE_ERROR = 4
 """The exit code of a command that was asked for what cannot be, as pytest's."""
 INTERRUPTED = 130
@@ -281,6 +292,28 @@ def publish(
         console.print(sentence, highlight=False, markup=False, soft_wrap=True)
     console.print(f"{len(outcome.written)} reports published in {into}", highlight=False, markup=False, soft_wrap=True)
     raise SystemExit(1 if outcome.open else 0)
+
+
+@app.command()
+def bisect(
+    harness: Annotated[str, typer.Argument(metavar="HARNESS", help="A seam by name.")],
+    good: Annotated[str, typer.Argument(metavar="GOOD", help="A release that meets the requirement.")],
+    bad: Annotated[str, typer.Argument(metavar="BAD", help="A later one that breaks it.")],
+    *,
+    requirement: Annotated[str, typer.Option(metavar="ID", help="The requirement, such as PAR-004.")],
+    scenario: Annotated[list[str] | None, typer.Option(metavar="NAME", help="Only by this scenario; repeatable.")] = None,
+    engine: Annotated[str, typer.Option(metavar="NAME", help="What samples: scripted, or vllm, started for all.")] = "scripted",
+    evidence_dir: Annotated[Path, typer.Option(parser=_folder, metavar="DIR", help="Where the evidence is kept.")] = BISECT_DIR,
+    seams: Seams = None,
+    scenarios: Annotated[list[Path] | None, typer.Option("--scenarios", metavar="DIR", help="A folder with scenarios of your own.")] = None,
+) -> None:
+    """Find the release of a harness that broke a requirement, by halving between a good and a bad one."""
+    from pytest_harness.bisection.command import Asked, bisect_releases  # noqa: PLC0415 (only this command bisects)
+
+    asked = Asked(harness, good, bad, requirement, scenario or (), engine, evidence_dir / harness, seams or (), scenarios or ())
+    console = _console()
+    for line in bisect_releases(asked, console).lines(harness):
+        console.print(line, highlight=False, markup=False, soft_wrap=True)
 
 
 @app.command()
