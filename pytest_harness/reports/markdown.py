@@ -21,6 +21,7 @@ from pytest_harness.reports.counts import (
     rollouts_of,
     verdict_of,
 )
+from pytest_harness.reports.left_out import sentences
 from pytest_harness.reports.model import Report, ReportedFinding, ReportedRequirement, ReportedSeam
 from pytest_harness.requirements import FAMILIES
 
@@ -55,7 +56,7 @@ def matrix_page(report: Report, address: Address = _no_page) -> str:
         LEGEND,
         "",
         *(f"- **{text(seam.name)}**: {rollouts_of(seam)}; {text(verdict_of(seam))}" for seam in report.seams),
-        *_left_out(report),
+        *(f"- {text(sentence)}" for sentence in sentences(report.left_out)),
     ]
     return "\n".join(lines).rstrip() + "\n"
 
@@ -98,15 +99,6 @@ def _broken_on_purpose(report: Report) -> list[str]:
     if report.sabotage is None:
         return []
     return [f"> The evidence was broken on purpose by the saboteur {code(report.sabotage)} before it was judged.", ""]
-
-
-def _left_out(report: Report) -> list[str]:
-    if not report.left_out:
-        return []
-    whys: dict[str, list[str]] = {}
-    for each in report.left_out:
-        whys.setdefault(each.why, []).append(each.rollout)
-    return ["", "Left out:", "", *(f"- {text(why)}: {text(', '.join(rollouts))}" for why, rollouts in whys.items())]
 
 
 def _judged_by(report: Report) -> str:

@@ -78,7 +78,7 @@ def settle(request: pytest.FixtureRequest) -> Callable[[Loaded, Requirement], No
         if not validity(evidence).valid:
             pytest.skip("the rollout is invalid, see test_rollout")
         judged = Judged(folder, judge_one(evidence, requirement), request.config.stash[PLAN].sabotage)
-        request.node.user_properties.append(judged.to_property())
+        request.node.user_properties += [judged.to_property(), *judged.facts]
         raise_outcome(judged)
 
     return settle

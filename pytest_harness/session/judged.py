@@ -55,6 +55,19 @@ class Judged:
             "reason": judgement.reason,
         }
 
+    @property
+    def facts(self) -> list[tuple[str, str]]:
+        """What other plugins and pytest's own ``--junitxml`` show of the test, one plain text each."""
+        requirement = self.judgement.requirement
+        facts = {
+            "requirement": requirement.id,
+            "family": requirement.family,
+            "level": requirement.level,
+            "result": self.judgement.result,
+            "rollout": self.judgement.evidence,
+        }
+        return [*facts.items(), *([("draft", "true")] if requirement.draft else [])]
+
     @classmethod
     def of_properties(cls, properties: list[tuple[str, Any]], catalogue: Catalogue) -> Judged | None:
         """The judgement among a test's ``user_properties``, or None if the test judged nothing."""
