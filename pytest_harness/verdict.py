@@ -233,9 +233,12 @@ def standing_of(cells: list[set[str]]) -> Standing:
 
 
 def _stale(valid: list[Rollout], requirements: tuple[RequirementVerdict, ...]) -> tuple[Deviation, ...]:
-    """The deviations in range whose requirement was exercised and never broken."""
+    """The deviations in range whose requirement was exercised and never broken; none while a scenario that may show it was not run."""
+    manifests = [rollout.evidence.manifest for rollout in valid]
+    if not {name for manifest in manifests for name in manifest.seam.scenarios} <= {manifest.scenario.name for manifest in manifests}:
+        return ()
     passed = {verdict.requirement.id for verdict in requirements if verdict.standing == "passed" and not verdict.requirement.draft}
-    in_range = dict.fromkeys(deviation for rollout in valid for deviation in deviations_in_range(rollout.evidence.manifest))
+    in_range = dict.fromkeys(deviation for manifest in manifests for deviation in deviations_in_range(manifest))
     return tuple(deviation for deviation in in_range if deviation.requirement in passed)
 
 

@@ -64,6 +64,16 @@ def test_a_known_deviation_that_no_longer_occurs_fails_the_seam(healthy, rollout
     assert found.why == "the known deviation ATF-003 of harbor >=0.26,<0.27 no longer occurs: remove it from the seam's row"
 
 
+def test_a_known_deviation_may_occur_in_a_scenario_that_was_not_run(healthy, rollouts):
+    deviations = healthy.mini().manifest.seam.deviations
+
+    def claim(evidence):
+        return with_manifest(evidence, seam=evidence.manifest.seam.model_copy(update={"deviations": deviations}))
+
+    found = verdict(rollouts(scenarios=SCENARIOS[:1], change=claim))
+    assert (found.stale, found.status) == ((), "untested")
+
+
 def test_a_known_deviation_of_another_version_is_not_missed(healthy, rollouts):
     deviations = tuple(deviation.model_copy(update={"versions": "<0.26"}) for deviation in healthy.mini().manifest.seam.deviations)
 
