@@ -9,7 +9,7 @@ from pytest_harness.provision.cache import Cache, Progress, ProvisionError
 from pytest_harness.provision.node import view_npm
 from pytest_harness.provision.python import installer_environment
 from pytest_harness.provision.tools import ask, uv_program
-from pytest_harness.seams import NpmInstall, PreinstalledInstall, PypiInstall, Seam
+from pytest_harness.seams import NpmInstall, PypiInstall, Seam
 
 
 def releases_of(seam: Seam, progress: Progress, *, early: bool = False, cache: Path | None = None) -> tuple[str, ...]:
@@ -22,7 +22,6 @@ def releases_of(seam: Seam, progress: Progress, *, early: bool = False, cache: P
         return _npm(Cache(cache), install, progress, early=early)
     if isinstance(install, PypiInstall):
         return _pypi(install, early=early)
-    assert isinstance(install, PreinstalledInstall) or install is None
     raise ProvisionError(f"{seam.name} comes from no registry that could list its releases: there is only the version that is here")
 
 
