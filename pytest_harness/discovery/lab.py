@@ -23,6 +23,7 @@ from pytest_harness.discovery.watch import Request, Watch
 from pytest_harness.engines.scripted import Script, ScriptedEngine
 from pytest_harness.evidence import Call
 from pytest_harness.provision import Installed
+from pytest_harness.rollouts.engines import SCRIPTED_MODEL, SCRIPTED_ROOM
 from pytest_harness.sandboxes.bubblewrap import Sandbox
 from pytest_harness.sandboxes.layout import HOME, Layout, Mount
 from pytest_harness.sandboxes.running import Finished, Runner
@@ -31,7 +32,6 @@ from pytest_harness.serving import BackgroundServer
 
 WORKDIR = "/app"
 LOGS = "/logs/agent"
-MODEL = "scripted"
 FIRST_PORT = 8601
 GRACE_SEC = 2.0
 """How long a harness may still go on after its first answer, where only that is to be known: other calls come with it."""
@@ -105,14 +105,14 @@ class Lab:
         limit_sec: float | None = None,
     ) -> Seen:
         """One run. ``command`` has the placeholders of a row's; ``whole`` lets it go on after the first answer."""
-        setting = rendered(channels, first_port=FIRST_PORT, model=MODEL)
+        setting = rendered(channels, first_port=FIRST_PORT, model=SCRIPTED_MODEL)
         env = {**switches, **setting.env}
         line = str(fill(command, setting.values)).replace("{instruction}", shlex.quote(instruction))
         proxy = CaptureProxy()
         with contextlib.ExitStack() as stack:
             folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="harness-discovery-")))
-            engine = stack.enter_context(BackgroundServer(ScriptedEngine(script, model=MODEL)))
-            session = proxy.open_session(Upstream(url=engine.listen().url, model=MODEL), folder / "journal.ndjson")
+            engine = stack.enter_context(BackgroundServer(ScriptedEngine(script, model=SCRIPTED_MODEL, max_model_len=SCRIPTED_ROOM)))
+            session = proxy.open_session(Upstream(url=engine.listen().url, model=SCRIPTED_MODEL), folder / "journal.ndjson")
             enough = _Enough(lambda: bool(watch.requests))
             watch = Watch(proxy, session.key, ports=setting.ports, keys=setting.keys, answered=enough.answered)
 

@@ -332,11 +332,24 @@ def _in_short(seen: Seen) -> str:
         by = ", ".join(dict.fromkeys(f"{request.channel} ({request.dialect})" for request in seen.moved))
         return f"{len(seen.answered)} answered by way of {by}, {ended} after {seen.seconds:.1f} s"
     if seen.requests:
-        return f"asked for {', '.join(dict.fromkeys(f'{each.method} {each.path}' for each in seen.requests))}, {ended}"
+        return f"asked for {_routes(seen)}{_refusal(seen)}, {ended} after {seen.seconds:.1f} s"
     if seen.astray:
         return f"nothing came, it looked for {', '.join(seen.hosts)}, {ended} after {seen.seconds:.1f} s"
     told = f": {_telling(seen.output)[:120]}" if seen.code else ""
     return f"nothing came, {ended} after {seen.seconds:.1f} s{told}"
+
+
+def _routes(seen: Seen) -> str:
+    return ", ".join(dict.fromkeys(f"{each.method} {each.path}" for each in seen.requests))
+
+
+def _refusal(seen: Seen) -> str:
+    """Why the first model call was not answered, where the proxy or the engine said why."""
+    refused = next((call for call in seen.calls if call.outcome != "complete"), None)
+    if refused is None:
+        return ""
+    told = re.search(r'"message": ?"([^"]{1,160})', refused.delivered.body) if refused.delivered else None
+    return f" ({refused.outcome}: {told[1] if told else refused.error or 'no reply'})"
 
 
 def _telling(output: str) -> str:
@@ -349,11 +362,11 @@ def _why_nothing(command: str, tried: Sequence[tuple[Way, Seen]]) -> str:
     if not tried:
         return f"{command}: no try was allowed; give --tries a number above 0"
     asked = next((seen for _, seen in tried if seen.requests), None)
-    told = [_telling(seen.output) for _, seen in tried if not _misused(seen)] or [_telling(seen.output) for _, seen in tried]
-    last = f"; it says: {told[0][:200]}"
+    says = [_telling(seen.output) for _, seen in tried if not _misused(seen)] or [_telling(seen.output) for _, seen in tried]
+    last = f"; it says: {says[0][:200]}"
     if asked is not None:
-        routes = ", ".join(dict.fromkeys(f"{each.method} {each.path}" for each in asked.requests))
-        return f"{command} came to the proxy in {len(tried)} tries, but not with a model call that was answered ({routes}){last}"
+        told = f"{_routes(asked)}{_refusal(asked)}"
+        return f"{command} came to the proxy in {len(tried)} tries, but not with a model call that was answered: {told}{last}"
     return (
         f"nothing moved the traffic of {command} to the proxy in {len(tried)} tries{last}; "
         "if you know how it is started, say so with --command 'PROGRAM OPTIONS {instruction}'"
