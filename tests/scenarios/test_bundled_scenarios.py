@@ -36,21 +36,41 @@ def root(tmp_path):
     return tmp_path
 
 
-def test_the_nine_scenarios_are_there():
-    assert {name: SCENARIOS[name].reward for name in SCENARIOS} == {
-        "cut_call": 1.0,
-        "cut_text": 1.0,
-        "edit_file": 1.0,
-        "explore": 1.0,
-        "no_verdict": None,
-        "parallel_calls": 1.0,
-        "rate_limited": 1.0,
-        "server_error": 1.0,
-        "wrong_answer": 0.0,
+def test_the_scenarios_are_there():
+    rewards = {name: SCENARIOS[name].reward for name in SCENARIOS}
+    assert set(rewards) == {
+        *("budget_stop", "context_overflow", "cut_by_length", "cut_call", "cut_text", "edit_file", "empty_reply", "explore"),
+        *("failing_parallel_call", "long_session", "malformed_arguments", "no_verdict", "parallel_calls", "rate_limited"),
+        *("reasoning_with_call", "server_error", "split_unicode", "subagent", "text_around_call", "unknown_tool", "write_file"),
+        "wrong_answer",
     }
+    assert {name: reward for name, reward in rewards.items() if reward != 1.0} == {"no_verdict": None, "wrong_answer": 0.0}
     assert {SCENARIOS[name].task for name in SCENARIOS} == set(TASKS)
-    assert SCENARIOS["explore"].facts.steps == 4
+    assert (SCENARIOS["explore"].facts.steps, SCENARIOS["long_session"].facts.steps) == (4, 40)
     assert len(SCENARIOS["parallel_calls"].steps[0].shell) == 2
+
+
+def test_a_harness_is_free_only_where_the_model_the_engine_or_the_session_gives_out():
+    free = {
+        name: (SCENARIOS[name].turns, SCENARIOS[name].may_fail) for name in SCENARIOS if SCENARIOS[name].turns or SCENARIOS[name].may_fail
+    }
+    assert free == {
+        "budget_stop": ((1, 4), True),
+        "context_overflow": ((1, 8), True),
+        "cut_by_length": ((2, 4), True),
+        "empty_reply": ((2, 3), False),
+        "malformed_arguments": ((3, 4), False),
+        "unknown_tool": ((3, 4), False),
+    }
+    assert [name for name in SCENARIOS if SCENARIOS[name].facts.splits] == ["reasoning_with_call", "text_around_call"]
+
+
+def test_a_scenario_that_only_some_rows_can_play_says_what_it_needs():
+    assert {name: SCENARIOS[name].needs for name in SCENARIOS if SCENARIOS[name].needs} == {
+        **dict.fromkeys(("cut_by_length", "malformed_arguments", "reasoning_with_call", "unknown_tool"), "tools"),
+        "subagent": "subagent",
+        "write_file": "edit",
+    }
 
 
 @pytest.mark.parametrize("name", list(SCENARIOS))
@@ -59,28 +79,36 @@ def test_the_script_earns_the_reward_that_the_scenario_declares(name, root):
     for step in each.steps:
         for command in step.shell:
             run(command, root)
+        for path, content in step.files:
+            (root / "app" / path).write_text(content)
     assert verify(each.task, root) == each.reward
 
 
-def test_four_scenarios_have_one_fault_of_the_engine_each_and_no_long_wait():
+def test_nine_scenarios_have_one_fault_of_the_engine_each_and_no_long_wait():
     faults = {name: SCENARIOS[name].faults for name in SCENARIOS if SCENARIOS[name].faults}
     assert {name: [(fault.kind, fault.status, fault.turn) for fault in each] for name, each in faults.items()} == {
+        "context_overflow": [("overflow", None, 2)],
+        "cut_by_length": [("length", None, 2)],
         "cut_call": [("cut", None, 1)],
         "cut_text": [("cut", None, 2)],
+        "empty_reply": [("empty", None, 2)],
+        "malformed_arguments": [("malformed", None, 1)],
         "rate_limited": [("error", 429, 2)],
         "server_error": [("error", 500, 1)],
+        "unknown_tool": [("unknown_tool", None, 1)],
     }
     assert all((fault.times, fault.retry_after or 0) <= (1, 1) for each in faults.values() for fault in each)
 
 
 @pytest.mark.parametrize("name", list(SCENARIOS))
-def test_only_the_first_command_of_explore_fails(name, root):
+def test_only_the_first_commands_of_explore_and_failing_parallel_call_fail(name, root):
     codes = [
         subprocess.run(["sh", "-c", command], cwd=root / "app", check=False, capture_output=True).returncode
         for step in SCENARIOS[name].steps
         for command in step.shell
     ]
-    assert [bool(code) for code in codes] == ([True, False, False] if name == "explore" else [False] * len(codes))
+    fails = name in ("explore", "failing_parallel_call")
+    assert [number for number, code in enumerate(codes) if code] == ([0] if fails else [])
 
 
 @pytest.mark.parametrize("task", TASKS, ids=lambda task: task.name)

@@ -80,6 +80,67 @@ def test_a_fault_in_a_file_is_told_with_file_and_key(write, old, new, said):
     assert said in str(error.value)
 
 
+FREE = """
+title = "A title"
+task = "task"
+reward = 1
+turns = [2, 4]
+may_fail = true
+budget = 3
+needs = "subagent"
+[subagent]
+prompt = "Look for me."
+[[subagent.steps]]
+text = "Nothing."
+[[steps]]
+repeat = 2
+reasoning = "The number is {n}."
+shell = ["expr 7000 + {n}"]
+prints = ["70{n}"]
+then = "That was it."
+[[steps]]
+subagent = true
+[[steps]]
+text = "Done."
+"""
+
+
+def test_a_scenario_can_say_more_of_the_model_and_leave_the_harness_free(write):
+    mine = ScenarioTable.load(write(FREE))["mine"]
+    assert [step.shell for step in mine.steps] == [("expr 7000 + 01",), ("expr 7000 + 02",), (), ()]
+    assert (mine.steps[1].reasoning, mine.steps[1].prints, mine.steps[1].then) == ("The number is 02.", ("7002",), "That was it.")
+    assert [step.subagent for step in mine.steps] == [False, False, True, False]
+    assert mine.subagent is not None
+    assert (mine.subagent.prompt, [step.text for step in mine.subagent.steps]) == ("Look for me.", ["Nothing."])
+    assert (mine.turns, mine.may_fail, mine.budget, mine.needs) == ((2, 4), True, 3, "subagent")
+    assert (mine.facts.turns, mine.facts.may_fail, mine.facts.splits, mine.facts.steps) == ((2, 4), True, True, 4)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ("[2, 4]", "[4, 2]", "turns must be the least and the greatest number of turns, such as [1, 3], not [4, 2]"),
+        ("[2, 4]", "3", "turns must be the least and the greatest number of turns"),
+        ("may_fail = true", "may_fail = 1", "may_fail must be true or false, not 1"),
+        ("budget = 3", "budget = 0", "budget must be a number of calls from 1 on, not 0"),
+        ('needs = "subagent"', 'needs = "luck"', "needs must be compaction or edit or subagent or tools, not 'luck'"),
+        ('prompt = "Look for me."', 'prompt = " "', "subagent: prompt must be what the subagent is asked, not ' '"),
+        ('[[subagent.steps]]\ntext = "Nothing."', "", "subagent: steps must be a list of tables with at least one, not 'absent'"),
+        ('text = "Nothing."', 'subagent = true\n[[subagent.steps]]\ntext = "x"', "subagent: a step of it has a subagent of its own"),
+        ("subagent = true", 'text = "x"', "a table subagent and a step with subagent = true belong together"),
+        ("subagent = true", "subagent = 1", "step 2: subagent must be true or false, not 1"),
+        ("repeat = 2", "repeat = 100", "step 1: repeat must be a whole number from 1 to 99, not 100"),
+        ('shell = ["expr 7000 + {n}"]\nprints = ["70{n}"]', 'text = "x"', "step 1: has something to say behind its calls, and no call"),
+    ],
+)
+def test_what_cannot_be_asked_of_model_and_harness_is_told_with_its_key(write, old, new, said):
+    folder = write(FREE.replace(old, new, 1))
+    with pytest.raises(ScenarioError) as error:
+        ScenarioTable.load(folder)
+    assert str(error.value).startswith(f"{folder / 'mine.toml'}: {said}")
+
+
+KINDS = "error or overflow or cut or length or empty or malformed or unknown_tool"
 FAULTS = """
 [[faults]]
 turn = 2
@@ -106,8 +167,16 @@ def test_a_scenario_can_say_how_its_engine_fails(write):
 @pytest.mark.parametrize(
     ("old", "new", "said"),
     [
-        ('kind = "cut"', 'kind = "slow"', "fault 2: kind must be error or overflow or cut or length or empty or malformed or unknown_tool, not 'slow'"),
-        ('kind = "cut"', "", "fault 2: kind must be error or overflow or cut or length or empty or malformed or unknown_tool, not 'absent'"),
+        (
+            'kind = "cut"',
+            'kind = "slow"',
+            f"fault 2: kind must be {KINDS}, not 'slow'",
+        ),
+        (
+            'kind = "cut"',
+            "",
+            f"fault 2: kind must be {KINDS}, not 'absent'",
+        ),
         ("turn = 2", "turn = 3", "fault 1: turn must be a whole number from 1 to 2, not 3"),
         ("turn = 2", "turn = true", "fault 1: turn must be a whole number from 1 to 2, not True"),
         ("turn = 2", "", "fault 1: turn must be a whole number from 1 to 2, not 'absent'"),
@@ -139,7 +208,7 @@ def test_faults_are_a_list_of_tables(write, faults):
 def test_an_unknown_name_gives_the_nearest_one():
     with pytest.raises(ScenarioError, match="no scenario 'edit_fil'; did you mean edit_file"):
         ScenarioTable.load()["edit_fil"]
-    with pytest.raises(ScenarioError, match="there are cut_call, cut_text, edit_file, explore"):
+    with pytest.raises(ScenarioError, match="there are budget_stop, context_overflow"):
         ScenarioTable.load()["zzz"]
 
 
