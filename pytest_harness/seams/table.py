@@ -93,7 +93,7 @@ class SeamTable:
             if self._other_names.get(name) in self._seams:
                 raise SeamError(f"there is no harness {name!r}; what Harbor calls so is {self._other_names[name]} here") from None
             programs = [each for each, seam in self._seams.items() if seam.variant_of is None]
-            near = (difflib.get_close_matches(name, names, n=3, cutoff=0.5) for names in (programs, [*self._seams, *self._unavailable]))
+            near = (difflib.get_close_matches(name, names, n=3, cutoff=0.55) for names in (programs, [*self._seams, *self._unavailable]))
             close = next(filter(None, near), [])
             hint = f"did you mean {' or '.join(close)}? " if close else ""
             raise SeamError(f"there is no harness {name!r}; {hint}known: {', '.join(self._seams) or 'none'}") from None
