@@ -18,7 +18,7 @@ function besideRow(id, row) {
   return el("li", { class: differs ? "warn" : "" },
     el("div", { class: "sides" },
       el("div", {}, el("h3", {}, "trajectory"), row.steps.length ? row.steps.map((step) => el("div", {}, el("p", { class: "at" }, `${step.at}, ${step.source}${step.copied ? ", copied" : ""}`), said(step.text, step.calls), step.results ? el("p", { class: "note" }, `${step.results} ${step.results === 1 ? "result" : "results"}`) : null)) : el("p", { class: "none" }, "no step")),
-      el("div", {}, el("h3", {}, "capture"), row.calls.length ? row.calls.map((call) => el("div", {}, el("p", { class: "at" }, el("a", { href: toCall(id, call.index) }, `call ${call.index}`), row.by ? `, ${BY[row.by]}` : ""), said(call.text, call.calls))) : el("p", { class: "none" }, "no call"))),
+      el("div", {}, el("h3", {}, "capture"), row.calls.length ? row.calls.map((call) => el("div", {}, el("p", { class: "at" }, el("a", { href: toCall(id, call.index) }, `call ${call.index}`), row.by ? `, ${BY[row.by]}` : ""), said(call.text, call.calls))) : row.compared.length ? el("p", { class: "none" }, "no call") : null)),
     row.compared.length ? el("table", { class: "plain compared" }, el("thead", {}, el("tr", {}, ["", "trajectory", "capture", ""].map((head) => el("th", { scope: "col" }, head)))), el("tbody", {}, row.compared.map(comparedRow))) : null);
 }
 
