@@ -18,6 +18,8 @@ MOST_TRIES = 2
 SCRIPTED = "scripted"
 SHA256 = re.compile(r"[0-9a-f]{64}")
 EXIT_STATUS = "NonZeroAgentExitCodeError"
+GAVE_UP = frozenset({EXIT_STATUS, "ContextWindowExceededError", "ContextLengthExceededError"})
+"""What Harbor makes of an exit status by itself, and by what the agent printed."""
 NO_VERDICT = frozenset({"RewardFileNotFoundError", "RewardFileEmptyError"})
 
 
@@ -70,7 +72,7 @@ def the_trial_ends_without_an_exception(evidence: Evidence) -> Iterator[Fault]:
     for name, step_exception in _step_exceptions(evidence):
         yield Fault(None, "no exception", f"{step_exception} in step {name}", "trial/result.json step_results")
     exception = trial_exception(evidence)
-    if exception == EXIT_STATUS and (_cut(evidence) or evidence.manifest.scenario.may_fail):
+    if (exception == EXIT_STATUS and _cut(evidence)) or (exception in GAVE_UP and evidence.manifest.scenario.may_fail):
         return  # many harnesses say by their exit status that the limit was met, or that they could not go on
     if exception is not None and not (exception in NO_VERDICT and evidence.manifest.scenario.reward is None):
         seen = f"{exception}: {short(trial_exception_message(evidence), 400)}"

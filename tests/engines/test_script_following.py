@@ -1,5 +1,7 @@
 """Which turn a request gets, and which scripts and requests are refused."""
 
+import json
+
 import pytest
 
 from pytest_harness.engines.scripted import Script, ScriptError, ShellTool, Step
@@ -64,6 +66,24 @@ def test_a_conversation_without_the_instruction_is_a_side_call():
     parts = {"role": "user", "content": [{"type": "text", "text": "<task>Make it.</task>"}]}
     assert with_instruction.turn([parts], dict.fromkeys(["bash"]), None).calls
     assert with_instruction.turn([{"role": "user", "content": "Give this a title."}], dict.fromkeys(["bash"]), None) == Turn(SIDE_ANSWER)
+
+
+def test_a_side_call_that_asks_for_json_of_a_shape_gets_the_least_of_that_shape():
+    """As gemini-cli asks whether its agent goes round in circles."""
+    properties = {
+        "analysis": {"type": "string"},
+        "confidence": {"type": "number"},
+        "kind": {"enum": ["one", "other"]},
+        "either": {"anyOf": [{"type": ["boolean", "null"]}]},
+        "rest": {"type": "array", "items": {"type": "string"}},
+        "least": {"type": "integer", "minimum": 3},
+        "more": {"type": "object"},
+        "nothing": {"type": "null"},
+        "any": True,
+    }
+    told = script().turn([USER], {}, None, {"type": "object", "properties": properties}).text
+    values = [SIDE_ANSWER, 0, "one", False, [], 3, {}, None, SIDE_ANSWER]
+    assert json.loads(told) == dict(zip(properties, values, strict=True))
 
 
 def test_a_script_without_commands_needs_no_tools():

@@ -69,7 +69,7 @@ class Answerer:
         self, script: Script, request: ChatRequest, prompt_ids: tuple[int, ...], limit: int
     ) -> list[tuple[Sample, Iterable[Likelihood]]]:
         try:
-            turn = script.turn(request.messages, request.offered, request.tool_choice)
+            turn = script.turn(request.messages, request.offered, request.tool_choice, request.schema)
         except ScriptMismatchError as error:
             raise RequestError(str(error), param="tools") from None
         if request.must_call:  # where vLLM must make a call it leaves no room for words

@@ -48,6 +48,8 @@ class ChatRequest:
     seed: int | None = None
     forced: str | None = None
     """The first text that ``structured_outputs`` allows as a choice."""
+    schema: Mapping[str, Any] | None = None
+    """The JSON Schema that ``response_format`` holds the reply to. Only a script takes notice of it, and only beside its own turns."""
     max_tokens_name: str = "max_tokens"
     """The field that said ``max_tokens``."""
     prompt_text: bool = False
@@ -133,6 +135,7 @@ def read_chat(
         tokens_as_ids=given.get("return_tokens_as_token_ids", tokens_as_ids),
         seed=given.get("seed"),
         forced=_forced(body),
+        schema=_schema(body),
         max_tokens_name="max_completion_tokens" if "max_completion_tokens" in given else "max_tokens",
         prompt_text=given.get("return_prompt_text", False),
         hides=not given.get("include_reasoning", True),
@@ -271,3 +274,10 @@ def _forced(body: Mapping[str, Any]) -> str | None:
     constraint = body.get("structured_outputs")
     choice = constraint.get("choice") if isinstance(constraint, dict) else None
     return choice[0] if isinstance(choice, list) and choice and isinstance(choice[0], str) else None
+
+
+def _schema(body: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    form = body.get("response_format")
+    wanted = form.get("json_schema") if isinstance(form, dict) and form.get("type") == "json_schema" else None
+    schema = wanted.get("schema") if isinstance(wanted, dict) else None
+    return schema if isinstance(schema, dict) else None

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any, Self
 
+from pytest_harness.engines.scripted.shapes import fitting
 from pytest_harness.engines.scripted.tokenizer import END_OF_THOUGHT, SPECIALS, TAGS, THOUGHT, ChatTokenizer
 
 SIDE_ANSWER = "A short answer."
@@ -146,17 +147,20 @@ class Script:
         """Whether the model thinks before any of its turns."""
         return any(step.reasoning for step in self.steps)
 
-    def turn(self, messages: Sequence[Mapping[str, Any]], offered: Offered, tool_choice: str | None) -> Turn:
+    def turn(
+        self, messages: Sequence[Mapping[str, Any]], offered: Offered, tool_choice: str | None, schema: Mapping[str, Any] | None = None
+    ) -> Turn:
         """The turn that follows ``messages``.
 
         ``offered`` are the request's tools, each with the names of its arguments where they are known; ``tool_choice`` is None,
-        ``auto``, ``none``, ``required``, or the name of a tool. Raises ScriptMismatchError if the tool that the turn calls is not among
+        ``auto``, ``none``, ``required``, or the name of a tool; ``schema`` is the JSON Schema of the reply that is asked for; the script's
+        own words are not held to it. Raises ScriptMismatchError if the tool that the turn calls is not among
         them or takes no such argument, or if the choice asks for another.
         """
         done = self.position(messages, offered, tool_choice)
         if done is None:
             other = next((other for other in self.others if other.position(messages, offered, tool_choice) is not None), None)
-            return self._aside(offered, tool_choice) if other is None else other.turn(messages, offered, tool_choice)
+            return self._aside(offered, tool_choice, schema) if other is None else other.turn(messages, offered, tool_choice)
         step = self.steps[done] if done < len(self.steps) else Step(self.steps[-1].text)
         commands, others = step.commands, step.calls
         if done >= len(self.steps) - 1:
@@ -188,11 +192,11 @@ class Script:
         shell_is_there = self.shell is None or self.shell.name in offered
         return None if shell_is_there or tool_choice not in offered else tool_choice
 
-    def _aside(self, offered: Offered, tool_choice: str | None) -> Turn:
-        """What a request gets that is nobody's conversation: words, or the call that it asks for, with these words."""
+    def _aside(self, offered: Offered, tool_choice: str | None, schema: Mapping[str, Any] | None) -> Turn:
+        """What a request gets that is nobody's conversation: words, or the call or the JSON that it asks for, with these words."""
         name = self._asked_instead(offered, tool_choice)
         if name is None:
-            return Turn(self.side_answer)
+            return Turn(self.side_answer if schema is None else json.dumps(fitting(schema, self.side_answer), ensure_ascii=False))
         return Turn("", ((name, dict.fromkeys(offered[name] or (), self.side_answer)),))
 
     def _shell_call(self, command: str, offered: Offered, tool_choice: str | None) -> tuple[str, Mapping[str, Any]]:

@@ -36,5 +36,5 @@ class Steering:
             request = read_chat({**chat, "model": _MODEL}, model=_MODEL, tokens_as_ids=True)
         except RequestError:
             return {}
-        turn = self.script.turn(request.messages, request.offered, request.tool_choice)
+        turn = self.script.turn(request.messages, request.offered, request.tool_choice, request.schema)
         return {FIELD: {"choice": [replace(turn, reasoning="").said(self.tokenizer)]}}
