@@ -52,11 +52,14 @@ class Line:
 
 
 def inspect(table: SeamTable, cache: Path | None = None, here: Path = HERE) -> list[Line]:
-    """Look at the prerequisites, at each harness of the table, at the cache, and at rollouts below ``here``. It installs nothing."""
+    """Look at the prerequisites, at each harness of the table, whatever variants it has, at the cache, and at rollouts below ``here``.
+
+    It installs nothing.
+    """
     place = Cache(cache)
     lines = [_python(), _uv(), _bubblewrap(), _namespaces(), *_folder(place)]
     try:
-        harnesses = [_harness(table[name], place) for name in table.names]
+        harnesses = [_harness(table[name], place) for name in table.names if table[name].variant_of is None]
         told = " ".join(line.detail for line in [*lines, *harnesses])
         lines += [*harnesses, *_cache(place, table, told)]
     except ProvisionError as error:
