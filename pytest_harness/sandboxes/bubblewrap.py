@@ -82,7 +82,7 @@ class Sandbox:
         limits = limits or Limits()
         try:
             processes = limits.processes if _counts_apart() else None
-            facts = {"drop_to": _unprivileged(), "processes": processes, "file_size": limits.output_mb * MB}
+            facts = {"drop_to": _unprivileged(), "processes": processes, "file_size": limits.disk_mb * MB}
             spec = {**_bwrap(), **facts, "arguments": (layout or Layout()).arguments(limits.disk_mb * MB, limits.output_mb * MB)}
         except LayoutError as error:
             raise SandboxError(str(error)) from None

@@ -13,9 +13,9 @@ class Limits(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True, use_attribute_docstrings=True)
 
     output_mb: int = Field(default=256, ge=1, le=1 << 20, examples=[256])
-    """Megabytes that a command may print, that its logs may take, and that one file may have."""
+    """Megabytes that a command may print, and that its logs may take."""
     disk_mb: int = Field(default=4096, ge=16, le=1 << 20, examples=[4096])
-    """Megabytes that its files may take besides; they lie in memory."""
+    """Megabytes that its other files may take, and that one of them may have, holes and all; they lie in memory."""
     memory_mb: int = Field(default=3072, ge=64, le=1 << 20, examples=[3072])
     """Megabytes of memory that its processes may have together; as much is set aside when rollouts run side by side."""
     processes: int = Field(default=4096, ge=16, le=1 << 20, examples=[4096])
