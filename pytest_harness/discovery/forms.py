@@ -75,7 +75,7 @@ def forms(command: str, helps: Mapping[str, str]) -> tuple[Form, ...]:
     for sub, told in sorted(helps.items(), key=lambda each: (each[0] == "", SUBCOMMANDS.index(each[0]) if each[0] else 0)):
         base = " ".join((command, *([sub] if sub else []), *_flags(told)))
         model = next((option for option in ("--model", "-m") if _has(told, option)), "")
-        options = [option for option in PROMPTS if _has(told, option)]
+        options = [option for option in PROMPTS if _has(told, option) and _long_form(told, option) in (*PROMPTS, None)]
         found += [Form(base, option, model) for option in _distinct(options, told, [model] if model else [])]
         bare.append(Form(base, "", model))
     return (*found, *bare)
@@ -99,6 +99,14 @@ def _has(told: str, option: str) -> bool:
 
 def _takes_value(told: str, option: str) -> bool:
     return re.search(rf"(?<![\w-]){re.escape(option)}(?:[ =](?:<|\[?[A-Z]{{2,}}|\[?<))", told) is not None
+
+
+def _long_form(told: str, option: str) -> str | None:
+    """The long option that a short one stands for; None where the text names none, and for a long option."""
+    if option.startswith("--"):
+        return None
+    match = re.search(rf"(?<![\w-]){option}[, /|]+(--[\w-]+)|(--[\w-]+)[, /|]+{option}(?![\w-])", told)
+    return (match[1] or match[2]) if match else None
 
 
 def _distinct(options: Iterable[str], told: str, taken: Iterable[str]) -> Iterator[str]:

@@ -11,9 +11,9 @@ from pathlib import Path
 from pytest_harness.discovery.styles import style_words
 from pytest_harness.sandboxes.layout import Mount
 
-FILE_LIMIT = 256 << 20
+FILE_LIMIT = 512 << 20
 TOTAL_LIMIT = 1 << 30
-"""Bytes: what is larger is not read; a native program of a harness has 100 MB and more."""
+"""Bytes: what is larger is not read; native programs of harnesses have 100 to 350 MB."""
 
 _CHUNK = 8 << 20
 _OVERLAP = 256

@@ -135,7 +135,7 @@ def _pairs(values: Mapping[str, Any]) -> Iterable[str]:
 
 
 def _key(name: str) -> str:
-    return name if _BARE.fullmatch(name) else _value(name)
+    return name if _BARE.fullmatch(name) else _quoted(name)
 
 
 def _value(value: Any) -> str:
@@ -143,7 +143,7 @@ def _value(value: Any) -> str:
         plain = value.isprintable() or ("\n" in value and value.replace("\n", "").isprintable())
         if "\n" in value and plain and "'''" not in value:
             return f"'''\n{value}'''"
-        return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
+        return _quoted(value)
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, Mapping):
@@ -151,3 +151,7 @@ def _value(value: Any) -> str:
     if isinstance(value, list | tuple):
         return f"[{', '.join(map(_value, value))}]"
     return str(value)
+
+
+def _quoted(text: str) -> str:
+    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")

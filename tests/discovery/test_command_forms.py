@@ -61,6 +61,11 @@ def test_a_subcommand_comes_before_the_command_itself_with_one_flag_of_a_kind():
     assert found[-1] == "codex --model {model} {instruction}"
 
 
+def test_a_short_option_for_something_else_takes_no_task():
+    told = "Options:\n  -p, --profile <NAME>   Profile\n  --quiet, -q   Say little\n  -m, --model <MODEL>   Model\n"
+    assert lines("mine", {"": told}) == ["mine --model {model} {instruction}"]
+
+
 def test_a_word_inside_a_text_is_no_subcommand():
     assert subcommands("pi", "Usage: pi\n\nYou can run and chat with it, or ask.") == ()
 
