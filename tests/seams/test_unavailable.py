@@ -36,6 +36,13 @@ def test_every_harness_that_harbor_registers_has_a_row_or_a_reason_why_not():
     assert {name.value for name in AgentName} - known == set()
 
 
+def test_no_reason_is_left_for_a_harness_that_has_a_row_by_now():
+    table = read_unavailable(resource("seams", "unavailable.toml"))
+    rows = set(SeamTable.load().names)
+    assert {each.name for each in table.harness} & rows == set()
+    assert set(table.other_names.values()) <= rows
+
+
 def test_the_bundled_table_fits_the_published_schema():
     schema = json.loads(resource("seams", "unavailable.schema.json").read_text())
     jsonschema.Draft202012Validator.check_schema(schema)
