@@ -163,6 +163,13 @@ def test_values_that_are_no_numbers_are_shown_as_they_were(judged):
     assert told["logprobs"] == ["nan", -0.5, None]
 
 
+def test_numbers_that_json_cannot_write_are_texts_on_the_page(judged):
+    seam = judged.report.seams[0].model_copy(update={"mean_reward": float("inf")})
+    held = Tags(page(judged.report.model_copy(update={"seams": (seam,)}), lambda _: None)).held["report-data"]
+    assert unpacked(held)["report"]["seams"][0]["mean_reward"] == "inf"
+    assert unpacked(packed({"time": float("nan"), "list": (float("-inf"),)})) == {"time": "nan", "list": ["-inf"]}
+
+
 def test_the_page_allows_only_its_own_script_and_style_and_no_request(judged):
     text = page(judged.report, lambda _: None)
     policy = re.search(r'http-equiv="Content-Security-Policy" content="([^"]+)"', text)[1]

@@ -8,6 +8,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
+import math
 import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -64,12 +65,24 @@ class PackedAttempt:
 
 def packed(document: Any) -> str:
     """JSON, compressed, in base64: nothing in it can end the element that holds it, and lone surrogates survive."""
-    return base64.b64encode(zlib.compress(json.dumps(document, separators=(",", ":"), allow_nan=False).encode(), 6)).decode()
+    text = json.dumps(_finite(document), separators=(",", ":"), allow_nan=False)
+    return base64.b64encode(zlib.compress(text.encode(), 6)).decode()
 
 
 def unpacked(text: str) -> Any:
     """What ``packed`` has packed."""
     return json.loads(zlib.decompress(base64.b64decode(text)))
+
+
+def _finite(value: Any) -> Any:
+    """The document with a text in place of each number that JSON has no way to write."""
+    if isinstance(value, float) and not math.isfinite(value):
+        return repr(value)
+    if isinstance(value, dict):
+        return {key: _finite(each) for key, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(each) for each in value]
+    return value
 
 
 def _attempts(report: Report, evidence_of: EvidenceOf, largest: int) -> Iterator[PackedAttempt]:

@@ -1,11 +1,11 @@
 """The graph of an attempt and the tokens of its calls, as they are drawn.
 
-Ids and logprobs are shown as the engine sent them, wrong or not: a value that is no number is passed on as text, and a missing one as null.
+Ids and logprobs are shown as the engine sent them, wrong or not: what is no number, or none that a browser can hold, is passed on as text,
+and a missing one as null.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable
 from typing import Any
 
@@ -87,6 +87,6 @@ def _values(values: Iterable[Any] | None) -> list[Any] | None:
 
 
 def _value(value: Any) -> Any:
-    if value is None or (type(value) is int and abs(value) < 2**53) or (type(value) is float and math.isfinite(value)):
+    if value is None or type(value) is float or (type(value) is int and abs(value) < 2**53):
         return value
     return repr(value)[:200]

@@ -24,7 +24,7 @@ function cellsOf(ids, logprobs, kind, offset, from, to) {
 /** Ids in a row, some at first. `kind`: context, weight (sampled, trained on) or masked (sampled, not trained on). */
 function strip(ids, logprobs, kind, offset, total) {
   if (ids === null) return el("p", { class: "empty" }, "The engine sent no ids.");
-  const box = el("div", { class: "strip", role: "img", "aria-label": `${total} ids, ${kind === "weight" ? "with weight" : "without weight"}` });
+  const box = el("div", { class: "strip", role: "group", "aria-label": `${total} ids, ${kind === "weight" ? "with weight" : "without weight"}` });
   let shown = Math.min(AT_ONCE, ids.length);
   box.append(cellsOf(ids, logprobs, kind, offset, 0, shown));
   const note = el("span", { class: "note" }, total > ids.length ? `${total - ids.length} more are in the evidence alone.` : "");
