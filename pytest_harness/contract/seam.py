@@ -46,6 +46,18 @@ def the_script_is_followed_to_its_end(evidence: Evidence) -> Iterator[Fault]:
             yield Fault(group[-1].call.index, "an agent that goes on from an answer", f"turn {number} {seen}", line(group[-1].call))
 
 
+@check("SEA-012")
+def a_free_harness_ends_within_its_freedom(evidence: Evidence) -> Iterator[Fault]:
+    """What it made of the reply or the error is seen by how many turns it took."""
+    groups, turns = _steps(evidence), evidence.manifest.scenario.turns
+    if turns is None or _cut(evidence):
+        raise NotExercised("the scenario does not leave it to the harness how many turns it takes")
+    least, most = turns
+    if not least <= len(groups) <= most:
+        last = groups[-1][-1].call
+        yield Fault(last.index, f"{least} to {most} turns, as the scenario allows", str(len(groups)), f"{line(last)}, the last turn")
+
+
 @check("SEA-003")
 def the_scripted_commands_reach_the_harness(evidence: Evidence) -> Iterator[Fault]:
     """In a call of their turn."""

@@ -13,6 +13,7 @@ from pytest_harness.saboteurs.surgery import (
     RESULT,
     TRAJECTORY,
     Json,
+    bound,
     edit_file,
     edit_request,
     found,
@@ -113,13 +114,25 @@ def no_calls(evidence: Evidence) -> Evidence:
 @saboteur
 def stopped_early(evidence: Evidence) -> Evidence:
     """The script had one more step."""
+    bound(evidence)
     scenario = evidence.manifest.scenario
     return with_manifest(evidence, scenario=scenario.model_copy(update={"steps": scenario.steps + 1}))
 
 
 @saboteur
+def fell_short_of_its_freedom(evidence: Evidence) -> Evidence:
+    """The scenario asked for more turns than the agent took."""
+    scenario = evidence.manifest.scenario
+    if scenario.turns is None:
+        raise NothingToSabotage("the scenario leaves the harness no freedom")
+    last_turn(evidence)
+    return with_manifest(evidence, scenario=scenario.model_copy(update={"turns": (99, 99)}))
+
+
+@saboteur
 def another_command(evidence: Evidence) -> Evidence:
     """The script had another command."""
+    bound(evidence)
     scenario = evidence.manifest.scenario
     if not scenario.shell_commands or not scenario.shell_commands[0]:
         raise NothingToSabotage("the first step of the scenario has no command")

@@ -9,6 +9,7 @@ from pytest_harness.evidence.model import Call, Evidence
 from pytest_harness.saboteurs.registry import NothingToSabotage, chosen, saboteur
 from pytest_harness.saboteurs.surgery import (
     Json,
+    bound,
     call_ids,
     choices,
     edit_delivered,
@@ -156,6 +157,7 @@ def history_cut_between_call_and_result(evidence: Evidence) -> Evidence:
 
 def _delivered_arguments(evidence: Evidence, change: Any) -> Evidence:
     """The evidence with the arguments of a call delivered otherwise, piece by piece."""
+    bound(evidence)
 
     def edit(parts: list[Json]) -> None:
         made = tool_calls(parts)

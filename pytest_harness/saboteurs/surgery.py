@@ -58,6 +58,12 @@ def with_manifest(evidence: Evidence, **changes: Any) -> Evidence:
     return replace(evidence, manifest=evidence.manifest.model_copy(update=changes))
 
 
+def bound(evidence: Evidence) -> None:
+    """Raises NothingToSabotage where the scenario leaves it to the harness which of its turns it takes."""
+    if evidence.manifest.scenario.turns is not None:
+        raise NothingToSabotage("the scenario leaves it to the harness which turns it takes")
+
+
 def with_file(evidence: Evidence, path: str, text: str | None) -> Evidence:
     """The evidence with another text in one file, or without it."""
     files = {name: content for name, content in evidence.files.items() if name != path}

@@ -81,6 +81,7 @@ def every() -> dict[str, Evidence]:
         "pi without usage": without_usage(pi()),
         "pi whose model calls a tool that is not there": surprised(pi()),
         "pi in company": in_company(),
+        "pi that is free": free(pi()),
     }
 
 
@@ -129,6 +130,11 @@ def surprised(evidence: Evidence) -> Evidence:
     """A rollout whose model calls a tool by a name that is not on offer, and is answered."""
     calls = [surgery.edit_request(one, lambda body: body["tools"][0]["function"].update(name="shell")) for one in evidence.calls]
     return replace(evidence, calls=tuple(calls))
+
+
+def free(evidence: Evidence) -> Evidence:
+    """A rollout of a scenario that leaves it to the harness how many turns it takes."""
+    return surgery.with_manifest(evidence, scenario=evidence.manifest.scenario.model_copy(update={"turns": (1, 9)}))
 
 
 def wordy(body: Json) -> None:
