@@ -4,8 +4,9 @@ import json
 
 import pytest
 
-from pytest_harness.engines.scripted import Script, ScriptError, ShellTool, Step
+from pytest_harness.engines.scripted import OtherCall, Script, ScriptError, ShellTool, Step
 from pytest_harness.engines.scripted.script import SIDE_ANSWER, ScriptMismatchError, Turn
+from pytest_harness.engines.scripted.tokenizer import ChatTokenizer
 
 STEPS = [("Look.", ["ls", "pwd"]), ("", ["make"]), ("Done.", [])]
 USER = {"role": "user", "content": "Make it."}
@@ -84,6 +85,31 @@ def test_a_side_call_that_asks_for_json_of_a_shape_gets_the_least_of_that_shape(
     told = script().turn([USER], {}, None, {"type": "object", "properties": properties}).text
     values = [SIDE_ANSWER, 0, "one", False, [], 3, {}, None, SIDE_ANSWER]
     assert json.loads(told) == dict(zip(properties, values, strict=True))
+
+
+def test_what_the_model_thinks_and_says_behind_its_calls_is_sampled_too():
+    step = Step("I look.", ("ls",), reasoning="Where am I?", then="That was it.")
+    turn = Script((step, Step("Done.")), ShellTool("bash", "command")).turn([USER], {"bash": None}, None)
+    said = turn.said(ChatTokenizer.bundled())
+    assert said.startswith("<think>\nWhere am I?\n</think>\n\nI look.\n<tool_call>")
+    assert said.endswith("</tool_call>\nThat was it.")
+
+
+def test_a_subagent_follows_a_script_of_its_own():
+    """Its conversation is known by what it is asked; what is nobody's is still answered in words."""
+    shell = ShellTool("bash", "command")
+    errand = Script((Step("", ("expr 6 + 1",)), Step("It is seven.")), shell, instruction="Add them.")
+    delegating = Step("Ask.", calls=(OtherCall("Task", {"prompt": "Add them."}),))
+    agent = Script((delegating, Step("Done.")), shell, instruction="Make it.", others=(errand,), side_answer="So far: Make it.")
+    tools = {"bash": None, "Task": None}
+    assert agent.turn([USER], tools, None) == Turn("Ask.", (("Task", {"prompt": "Add them."}),))
+    asked = {"role": "user", "content": "Add them."}
+    assert agent.turn([asked], tools, None) == Turn("", (("bash", {"command": "expr 6 + 1"}),))
+    assert agent.turn([asked, ASSISTANT, TOOL], tools, None) == Turn("It is seven.")
+    assert (agent.position([USER, ASSISTANT], tools, None), agent.position([asked], tools, None)) == (1, None)
+    assert agent.turn([{"role": "user", "content": "Name it."}], tools, None) == Turn("So far: Make it.")
+    with pytest.raises(ScriptMismatchError, match="calls the tool `Task`, but the request offers only: bash"):
+        agent.turn([USER], {"bash": None}, None)
 
 
 def test_a_script_without_commands_needs_no_tools():

@@ -92,6 +92,41 @@ def test_a_reply_that_is_not_streamed_breaks_off_in_the_middle(engine):
     assert ask(SECOND).status_code == 200
 
 
+def test_an_overflow_is_told_in_the_engines_own_words(engine):
+    ask = engine(EngineFault(turn=2, kind="overflow"))
+    reply = ask(SECOND)
+    assert (reply.status_code, reply.json()["error"]["param"]) == (400, "input_tokens")
+    assert "maximum context length is 32768 tokens" in reply.json()["error"]["message"]
+    assert ask(SECOND).status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("fault", "told"),
+    [
+        (EngineFault(turn=1, kind="empty"), ("stop", "", [])),
+        (EngineFault(turn=1, kind="unknown_tool"), ("tool_calls", None, [("consult_the_oracle", '{"question": "Which number is it?"}')])),
+        (EngineFault(turn=1, kind="length", after=3), ("length", "I look.", [])),
+        (
+            EngineFault(turn=1, kind="malformed"),
+            ("stop", 'I look.\n<tool_call>\n{"name": "bash", "arguments": {"command": "ls"\n</tool_call>', []),
+        ),
+    ],
+)
+def test_the_engine_says_itself_once_what_a_fault_has_it_say(engine, fault, told):
+    ask = engine(fault)
+    for expected in (told, ("tool_calls", "I look.\n", [("bash", '{"command": "ls"}')])):
+        choice = ask(FIRST).json()["choices"][0]
+        calls = [(call["function"]["name"], call["function"]["arguments"]) for call in choice["message"].get("tool_calls") or []]
+        assert (choice["finish_reason"], choice["message"]["content"], calls) == expected
+
+
+def test_a_malformed_call_is_streamed_letter_for_letter(engine):
+    text = engine(EngineFault(turn=1, kind="malformed"))(FIRST, stream=True).text
+    chunks = [json.loads(line[6:]) for line in text.splitlines() if line.startswith("data: {")]
+    deltas = [call for chunk in chunks for choice in chunk["choices"] for call in choice["delta"].get("tool_calls") or []]
+    assert "".join(call["function"].get("arguments") or "" for call in deltas) == '{"command": "ls"'
+
+
 def test_what_is_no_chat_request_is_left_to_the_engine(engine):
     ask = engine(EngineFault(turn=1, kind="error", status=500, message="Lost."))
     reply = httpx.post(f"{ask.url}/v1/chat/completions", content=b"[1", headers={"authorization": "Bearer sk-engine"})
