@@ -136,7 +136,10 @@ def rollout(
     ] = None,
     engine: Annotated[str, typer.Option(metavar="NAME", help="What samples: scripted, or vllm, started for all.")] = "scripted",
     llm_url: Annotated[str | None, typer.Option(metavar="URL", help="An engine that runs already, instead of --engine.")] = None,
-    model: Annotated[str | None, typer.Option(metavar="NAME", help="With --llm-url: the model, where it serves several.")] = None,
+    model: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="With --llm-url: which model, if several. With --engine=vllm: what a vllm of yours serves."),
+    ] = None,
     llm_key_env: Annotated[str | None, typer.Option(metavar="NAME", help="With --llm-url: the variable that holds its key.")] = None,
     train: Annotated[bool, typer.Option("--train", help="Refuse an engine whose replies may not be trained on.")] = False,
     attempts: Annotated[int, typer.Option("-n", "--attempts", metavar="N", help="Episodes of each scenario.")] = 1,

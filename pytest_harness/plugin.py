@@ -53,7 +53,7 @@ def pytest_addoption(parser: pytest.Parser, pluginmanager: pytest.PytestPluginMa
     option("proxy", "SPEC", "judge a capture proxy: 'bundled', 'openenv', or an adapter class as module:Class")
     option("runtime", "SPEC", "judge a white-box runtime: 'bundled', 'openenv', or an adapter class as module:Class")
     option("llm-url", "URL", "judge an engine: any endpoint of OpenAI's chat completions, such as http://127.0.0.1:8000/v1")
-    option("model", "NAME", "with --llm-url: the model, where the engine serves several")
+    option("model", "NAME", "with --llm-url: the model, where it serves several; with --engine=vllm: what a vllm of yours is to serve")
     option("llm-key-env", "NAME", "with --llm-url: the variable that holds the engine's key")
     option("sabotage", "NAME", "break the evidence in this known way before it is judged, to see the run go red")
     option("requirements", "VERSION", "requirement set (default: the newest frozen one)")

@@ -17,6 +17,7 @@ from pytest_harness.capture.admission import Forward, Refuse, Stop
 from pytest_harness.capture.dialects.base import Dialect, MalformedReplyError, RefusalError, Route
 from pytest_harness.capture.dialects.chat import Chat, Forwarded
 from pytest_harness.capture.dialects.cuts import Span
+from pytest_harness.capture.guard import FallenError
 from pytest_harness.capture.journal import CallRecord, JournalError, Moments, Written
 from pytest_harness.capture.recipes import cook, from_spans
 from pytest_harness.capture.relays import Outgoing, Relay, anew, relay_of
@@ -238,15 +239,18 @@ class Exchange:
                 await self._relay_stream(relay, reply)
             else:
                 await self._relay_whole(relay, reply)
-        except UnreachableError as error:
-            await self._fail("unreachable_upstream", str(error), 502, "unreachable_upstream")
-        except CutError as error:
-            await self._fail("cut_upstream", str(error), 502, "cut_upstream")
+        except (UnreachableError, CutError) as error:
+            if upstream.guard is not None:
+                upstream.guard.lost()
+            outcome: Outcome = "cut_upstream" if isinstance(error, CutError) else "unreachable_upstream"
+            await self._fail(outcome, str(error), 502, "fallen_upstream" if isinstance(error, FallenError) else outcome)
         except MalformedReplyError as error:
             await self._fail("malformed_upstream", str(error), 502, "malformed_upstream")
 
     async def _ask(self, relay: Relay, admission: Forward) -> UpstreamReply:
         upstream = self._session.upstream
+        if upstream.guard is not None and (fallen := await upstream.guard.fallen()) is not None:
+            raise FallenError(fallen)
         buffered = upstream.buffered
         forwarded = self._forwarded = relay.request.forwarded(upstream.model, admission.edits, buffered=buffered)
         headers = self._forwarded_headers = upstream.headers(streamed=relay.request.streamed and not buffered)
@@ -513,6 +517,7 @@ _JSON: Headers = (("content-type", "application/json"),)
 
 _EXPLANATIONS = {
     "unreachable_upstream": "The engine behind this proxy cannot be reached.",
+    "fallen_upstream": "The engine behind this proxy returns less than it did, so it is asked no more.",
     # Some harnesses go by the words: these are what a transport says, so that they try again as they would without a proxy.
     "cut_upstream": "Connection closed: the engine behind this proxy broke off before its reply was whole.",
     "malformed_upstream": "The engine behind this proxy sent a reply that is not a chat completion.",

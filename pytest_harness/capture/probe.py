@@ -1,7 +1,8 @@
-"""What an engine can return, found out by asking it: four tiny requests, one of them streamed.
+"""What an engine can return, found out by asking it: five tiny requests, two of them streamed.
 
 The level is the highest that a whole reply reaches: ``tokens`` (prompt ids, one id and one logprob a sampled token), ``logprobs``,
-``text``. Where a stream reaches less, the engine is to be asked for whole replies, of which the proxy makes streams. Only ``tokens``
+``text``. Where a stream reaches less, or is refused beside tools, the engine is to be asked for whole replies, of which the proxy makes
+streams. Only ``tokens``
 may train, and not with *raw* logprobs, those of temperature 1 whatever was asked for: the gaps between the likeliest tokens must halve
 at temperature 2. Where that cannot be measured, that is said.
 """
@@ -33,6 +34,7 @@ _SMALLEST_GAP = 1e-3
 _SENTINEL = -1000.0
 """Engines say -9999 and the like for what has no probability."""
 _SHOWN = 300
+_TOOL = {"type": "function", "function": {"name": "wait", "description": "Wait.", "parameters": {"type": "object", "properties": {}}}}
 
 _REMEDIES = {
     "prompt_token_ids": "vLLM returns it from 0.10.2 on when asked by return_token_ids, as this proxy does; use a newer one",
@@ -79,6 +81,8 @@ class Probe:
     logprobs: LogprobMode = "unknown"
     refusal: str | None = None
     """What it says to a request that asks for ids and logprobs; None where it takes one."""
+    streams_tools: bool = True
+    """Whether it takes such a request as a stream too when tools are offered; llama.cpp takes it only as a whole one."""
 
     @property
     def level(self) -> Level:
@@ -87,8 +91,8 @@ class Probe:
 
     @property
     def buffered(self) -> bool:
-        """Whether its streams lose what its whole replies have, so that it should be asked for whole replies only."""
-        return LEVELS.index(self.streamed.level) < LEVELS.index(self.whole.level)
+        """Whether its streams lose what its whole replies have, or are refused, so that it should be asked for whole replies only."""
+        return LEVELS.index(self.streamed.level) < LEVELS.index(self.whole.level) or not self.streams_tools
 
     def require(self, level: Level, url: str) -> None:
         """Raises ProbeError if the engine returns less than ``level``, or raw logprobs for ``tokens``, naming what is missing."""
@@ -99,6 +103,12 @@ class Probe:
         if LEVELS.index(self.level) >= LEVELS.index(level):
             return
         raise ProbeError(f"{self._too_little(level, url)}, or start this with --level {self.level}")
+
+    def falls_short(self, promised: Level, url: str, *, train: bool) -> str | None:
+        """Why an engine that had this level, and may have been trained with, does not do any more; None if it does."""
+        if LEVELS.index(self.level) < LEVELS.index(promised):
+            return f"{self._too_little(promised, url)}, as it did when it was first asked"
+        return self.speaks_against_training(url) if train else None
 
     def require_training(self, url: str) -> None:
         """Raises ProbeError if its replies may not be trained on."""
@@ -164,9 +174,13 @@ def probe(url: str, *, model: str | None = None, api_key: str | None = None) -> 
             mode = _mode([_object(_ask(client, upstream, plain), url)])
             return Probe(served, _version(client, upstream), mode, mode, refusal=refusal.said)
         whole = _mode([_object(first, url)])
-        stream = _ask(client, upstream, request | {"stream": True, "stream_options": {"include_usage": True}})
-        streamed = _mode(list(_chunks(stream, url)))
-        return Probe(served, _version(client, upstream), whole, streamed, _logprob_mode(client, upstream, request))
+        streaming = {"stream": True, "stream_options": {"include_usage": True}}
+        streamed = _mode(list(_chunks(_ask(client, upstream, request | streaming), url)))
+        tools = _takes(client, upstream, request | {"tools": [_TOOL]} | streaming) or not _takes(
+            client, upstream, request | {"tools": [_TOOL]}
+        )
+        logprobs = _logprob_mode(client, upstream, request)
+        return Probe(served, _version(client, upstream), whole, streamed, logprobs, streams_tools=tools)
 
 
 def _served(client: httpx.Client, upstream: Upstream, model: str | None) -> str:
@@ -209,6 +223,15 @@ def _ask(client: httpx.Client, upstream: Upstream, request: Mapping[str, Any]) -
     if reply.status_code != 200:
         raise _RefusedError(upstream.url, f"status {reply.status_code}: {reply.text[:_SHOWN]}".replace("\n", " "), request)
     return reply.text
+
+
+def _takes(client: httpx.Client, upstream: Upstream, request: Mapping[str, Any]) -> bool:
+    """Whether such a request is answered."""
+    try:
+        _ask(client, upstream, request)
+    except _RefusedError:
+        return False
+    return True
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,6 +30,7 @@ from typing import Any
 from pytest_harness.capture.app import CaptureProxy
 from pytest_harness.capture.control import Facts, Level, control_app
 from pytest_harness.capture.directory import SessionDirectory
+from pytest_harness.capture.guard import Guard
 from pytest_harness.capture.probe import Probe, probe
 from pytest_harness.capture.upstream import Upstream
 from pytest_harness.serving import ASGIApp, BackgroundServer, Receive, Scope, Send
@@ -188,7 +189,9 @@ class _Work:
 
     def directory(self) -> SessionDirectory:
         config = self.config
-        upstream = Upstream(url=config.llm_url, model=config.model or "", api_key=config.llm_key, buffered=self.buffered)
+        model = config.model or ""
+        guard = Guard(config.llm_url, model, config.level, config.train, config.llm_key)
+        upstream = Upstream(url=config.llm_url, model=model, api_key=config.llm_key, buffered=self.buffered, guard=guard)
         return SessionDirectory(
             config.journal_dir or Path(), upstream, instance=self.instance, shared=config.workers > 1, durable=config.durable
         )

@@ -18,6 +18,8 @@ from pytest_harness.capture.wire import CutError, RequestHeaders, Target, Unreac
 if TYPE_CHECKING:
     import aiohttp
 
+    from pytest_harness.capture.guard import Guard
+
 __all__ = ["CutError", "UnreachableError", "Upstream", "UpstreamClient", "UpstreamError", "UpstreamReply"]
 
 _CONNECT_SECONDS = 30
@@ -49,6 +51,8 @@ class Upstream:
     model: str
     api_key: str | None = field(default=None, repr=False)
     buffered: bool = False
+    guard: Guard | None = field(default=None, repr=False, compare=False)
+    """What notices that it returns less than it did; None where it lives no longer than its session."""
 
     def __post_init__(self) -> None:
         """Raises UpstreamError for a URL that is not plain HTTP or that carries credentials, and for a key that fits in no header."""

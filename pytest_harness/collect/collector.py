@@ -8,6 +8,7 @@ The rules:
   the episode is *dropped*: a line with the reason, remembered by a resume. It is run again only when ``retry_dropped`` says so.
 * A resume runs what has no line, and what has one but is not on disk any more. It refuses lines of another version of a task, and those of
   which what is on disk cannot be read. A line of an episode that the plan does not ask for stays as it is.
+* A function that raises CollectError says that no episode can be made any more: nothing more is started, and it is raised on.
 * An interrupt starts nothing more, waits for what runs, keeps what is done, and is raised on.
 """
 
@@ -206,6 +207,7 @@ class _Run:
         self._ran = 0
         self._total = 0
         self._stop = threading.Event()
+        self._refused: CollectError | None = None
 
     def go(self) -> Collection:
         episodes = self._plan.episodes
@@ -221,6 +223,8 @@ class _Run:
         planned = set(order)
         lines = (self._lines[name] for name in (*order, *(name for name in self._lines if name not in planned)))
         collection = Collection(tuple(lines), self._ran)
+        if self._refused is not None:
+            raise self._refused
         if self._stop.is_set():
             raise Interrupted(collection)
         return collection
@@ -276,7 +280,10 @@ class _Run:
                     return
                 ended, running = wait(running, return_when=FIRST_COMPLETED)
                 for future in ended:
-                    if isinstance(future.exception(), KeyboardInterrupt):
+                    error = future.exception()
+                    if isinstance(error, CollectError):
+                        self._refused = error
+                    if isinstance(error, CollectError | KeyboardInterrupt):
                         self._stop.set()
                     else:
                         self._record(future.result())
@@ -324,6 +331,8 @@ class _Run:
         for number in range(1, self._plan.tries + 1):
             try:
                 result = self._function(episode)
+            except CollectError:
+                raise  # nothing can be collected any more
             except Exception as error:  # noqa: BLE001 (whatever it is, the other episodes go on and the line says it)
                 reason = f"{type(error).__name__}: {error}"
             else:

@@ -116,7 +116,7 @@ def collect_rollouts(asked: Asked, out: Path, console: Console) -> Collection:
         stack.enter_context(locked(out))  # before an engine is started for nothing
         check_folder(out)
         if shared is None and asked.engine == VLLM:
-            engine = stack.enter_context(_vllm(out, say))
+            engine = stack.enter_context(_vllm(out, say, asked.model))
             kinds = [replace(kind, engine=engine) for kind in kinds]
         plan = Plan(
             tuple(kind.task for kind in kinds),
@@ -134,7 +134,7 @@ def _check_choice(asked: Asked, out: Path) -> None:
     """Raises CollectError for options that contradict each other, and for a folder whose name no record could hold."""
     if asked.llm_url is not None and asked.engine != SCRIPTED:
         raise CollectError(f"--engine {asked.engine} starts an engine and --llm-url names another; choose one of the two")
-    for option, value in (("--model", asked.model), ("--llm-key-env", asked.llm_key)):
+    for option, value in (("--model", asked.model if asked.engine != VLLM else None), ("--llm-key-env", asked.llm_key)):
         if asked.llm_url is None and value is not None:
             raise CollectError(f"{option} says something of the engine that --llm-url names, and none is named; name it too")
     try:
@@ -162,13 +162,13 @@ def _attached(asked: Asked) -> SharedEngine | None:
 
 
 @contextmanager
-def _vllm(out: Path, say: Callable[[str], None]) -> Iterator[SharedEngine]:
+def _vllm(out: Path, say: Callable[[str], None], model: str | None) -> Iterator[SharedEngine]:
     from pytest_harness.engines.vllm import EngineError  # noqa: PLC0415 (most collections need none of this)
     from pytest_harness.rollouts.engines import LOG, shared_vllm  # noqa: PLC0415
 
     with ExitStack() as stack:
         try:
-            engine = stack.enter_context(shared_vllm(out.absolute() / ENGINE_FOLDER / LOG, say))
+            engine = stack.enter_context(shared_vllm(out.absolute() / ENGINE_FOLDER / LOG, say, model=model))
         except EngineError as error:
             raise CollectError(f"--engine vllm: {error}") from None
         yield engine

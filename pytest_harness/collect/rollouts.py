@@ -79,8 +79,10 @@ class Rollouts:
             pool.shutdown(cancel_futures=True)
 
     def __call__(self, episode: Episode) -> Result:
-        """Run one. Raises what went wrong around it."""
+        """Run one. Raises what went wrong around it, and CollectError if the engine returns less than it did: no episode counts then."""
         kind = self._kinds[episode.task.name]
+        if (fallen := self._fallen(kind.engine)) is not None:
+            raise CollectError(f"{fallen}; start it as it was, and the same command goes on from here")
         spec = replace(kind.spec, attempt=episode.attempt)
         try:
             process = self._process()
@@ -90,6 +92,10 @@ class Rollouts:
         except BrokenProcessPool:
             self._processes.pool = None
             raise RuntimeError(f"the process of the rollout died; {self._out / LOG} has its last words") from None
+
+    def _fallen(self, engine: SharedEngine | None) -> str | None:
+        guard = None if engine is None else engine.guard
+        return None if guard is None else guard.check()
 
     def on_disk(self, line: Line) -> bool:
         """Whether the evidence that the line tells of is there, and of that very run. Raises CollectError if it is there and damaged."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 import zipfile
 from dataclasses import dataclass
 from pathlib import Path
@@ -30,13 +31,15 @@ _NAME = re.compile(r"[A-Za-z0-9_.\-]+")
 
 @dataclass(frozen=True)
 class Vllm:
-    """What there is to start: the environment's Python, the version of vLLM, and the tiny model's folder."""
+    """What there is to start: the environment's Python, the version of vLLM, and the folders of the tiny model and of the policy."""
 
     python: Path
     version: str
     digest: str
     model: Path
     model_digest: str
+    policy: Path
+    policy_digest: str
 
 
 def vllm_entry(cache: Cache) -> Entry:
@@ -45,12 +48,13 @@ def vllm_entry(cache: Cache) -> Entry:
 
 
 def obtain_vllm(cache: Cache, progress: Progress) -> Vllm:
-    """vLLM and the tiny model, installed and made if they are not there. Raises ProvisionError."""
+    """vLLM, the tiny model and the policy, installed and made if they are not there. Raises ProvisionError."""
     entry = vllm_entry(cache)
     facts = cache.obtain(entry, f"vLLM {VERSION} for the CPU (a few minutes, 2 to 7 GB)", _install, progress)
     python = _python(entry)
     model, made = _obtain_model(cache, entry, python, progress)
-    return Vllm(python, facts.version, facts.digest, model.tree / "model", made.digest)
+    policy, copied = _obtain_policy(cache, model, progress)
+    return Vllm(python, facts.version, facts.digest, model.tree / "model", made.digest, policy.tree / "model", copied.digest)
 
 
 def _install(making: Making) -> Made:
@@ -106,3 +110,17 @@ def _obtain_model(cache: Cache, environment: Entry, python: Path, progress: Prog
         return Made(version="1", digest=digest_of(file_lines(making.tree / "model")), uses=(environment.name,))
 
     return entry, cache.obtain(entry, "the tiny model", make, progress)
+
+
+def _obtain_policy(cache: Cache, tiny: Entry, progress: Progress) -> tuple[Entry, Facts]:
+    """The trained policy: the tiny model's tokenizer and template with the weights that are shipped."""
+    shipped = resource("fixtures", "policy", "model")
+    entry = cache.entry("engine/policy", "1", [tiny.name, digest_of(file_lines(shipped))])
+
+    def make(making: Making) -> Made:
+        model = making.tree / "model"
+        shutil.copytree(tiny.tree / "model", model)
+        shutil.copytree(shipped, model, dirs_exist_ok=True)
+        return Made(version="1", digest=digest_of(file_lines(model)))
+
+    return entry, cache.obtain(entry, "the trained policy", make, progress)

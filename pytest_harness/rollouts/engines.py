@@ -1,6 +1,7 @@
 """The engines that a rollout can run on: one of its own that follows the script, or one with weights that all rollouts of a run share.
 
-An engine with weights is steered: the session tells it the script, request by request.
+An engine with weights is steered: the session tells it the script, request by request. The bundled policy needs no telling where it was
+trained on the script, so there the prompts extend what was really sampled.
 """
 
 from __future__ import annotations
@@ -17,11 +18,13 @@ from typing import Any, Self
 
 from pytest_harness.capture import Upstream
 from pytest_harness.capture.admission import Refuse, Steer
-from pytest_harness.capture.probe import probe
+from pytest_harness.capture.guard import Guard
+from pytest_harness.capture.probe import Level, probe
 from pytest_harness.capture.sessions import Purpose
 from pytest_harness.engines.scripted import Script, ScriptedEngine
 from pytest_harness.engines.scripted.script import ScriptMismatchError
-from pytest_harness.engines.vllm import Steering, serve
+from pytest_harness.engines.vllm import Steering, cpu_command, own_command, serve
+from pytest_harness.engines.vllm.server import FLAGS, OWN_READY_SECONDS
 from pytest_harness.evidence import EngineFault
 from pytest_harness.provision import Cache
 from pytest_harness.provision.vllm import obtain_vllm
@@ -31,7 +34,7 @@ from pytest_harness.serving import BackgroundServer
 SCRIPTED_MODEL = "scripted"
 SCRIPTED_ROOM = 131072
 """Tokens that the scripted engine has room for: harnesses are made for as many, and the first prompt of some is 32,000 of its tokens."""
-TINY_MODEL = "tiny"
+POLICY_MODEL = "policy"
 LOG = "vllm.log"
 
 
@@ -48,7 +51,20 @@ class SharedEngine:
     digests: Mapping[str, str]
     steered: bool = True
     """Whether the sessions tell it what to say."""
+    policy: bool = False
+    """Whether it is the bundled policy, which is told nothing in the rollouts that it was trained on."""
     purpose: Purpose = "eval"
+    promised: Level | None = None
+    """The level of one that somebody else runs: they may start it again with less, which is noticed. None for one of ours."""
+    buffered: bool = False
+    """Whether it is to be asked for whole replies only."""
+
+    @property
+    def guard(self) -> Guard | None:
+        """What notices that it returns less than it did."""
+        if self.promised is None:
+            return None
+        return Guard(self.url, self.model, self.promised, self.purpose == "train", self.api_key)
 
     def to_json(self) -> str:
         """For another process of this run."""
@@ -73,12 +89,17 @@ class Engine:
 
 
 @contextmanager
-def engine_of(script: Script, shared: SharedEngine | None, *, salt: str, faults: Sequence[EngineFault] = ()) -> Iterator[Engine]:
-    """The engine of one rollout: the shared one, or a scripted one that lives as long as the context. Either fails as ``faults`` say."""
+def engine_of(
+    script: Script, shared: SharedEngine | None, *, salt: str, faults: Sequence[EngineFault] = (), taught: bool = False
+) -> Iterator[Engine]:
+    """The engine of one rollout: the shared one, or a scripted one that lives as long as the context. Either fails as ``faults`` say.
+
+    ``taught`` says that the bundled policy was trained on this rollout.
+    """
     if shared is not None:
         keep_log = _keeper(shared.log)
-        upstream = Upstream(url=shared.url, api_key=shared.api_key, model=shared.model)
-        steer = steered_by(script) if shared.steered else None
+        upstream = Upstream(url=shared.url, api_key=shared.api_key, model=shared.model, buffered=shared.buffered, guard=shared.guard)
+        steer = steered_by(script) if shared.steered and not (shared.policy and taught) else None
         with _faulty(upstream, script, faults) as reached:
             yield Engine(reached, steer, shared.versions, shared.digests, shared.purpose, keep_log)
         return
@@ -113,13 +134,24 @@ def steered_by(script: Script) -> Steer:
 
 @contextmanager
 def shared_vllm(
-    log: Path, say: Callable[[str], None], waiting: Callable[[float], None] = lambda _: None, cache: Cache | None = None
+    log: Path,
+    say: Callable[[str], None],
+    waiting: Callable[[float], None] = lambda _: None,
+    *,
+    model: str | None = None,
+    cache: Cache | None = None,
 ) -> Iterator[SharedEngine]:
-    """A real vLLM with the tiny model, for all rollouts of a run. Raises ProvisionError or EngineError."""
+    """A real vLLM for all rollouts of a run: one for the CPU with the bundled policy, or the user's own with a ``model`` of theirs.
+
+    Raises ProvisionError or EngineError.
+    """
+    if model is not None:
+        with _own_vllm(model, log, say, waiting) as shared:
+            yield shared
+        return
     vllm = obtain_vllm(Cache() if cache is None else cache, say)
-    say(f"starting vLLM {vllm.version} with the tiny model; its log is {log}")
-    command: list[str | Path] = [vllm.python, "-m", "vllm.entrypoints.openai.api_server"]
-    with serve(command, vllm.model, name=TINY_MODEL, log=log, waiting=waiting) as serving:
+    say(f"starting vLLM {vllm.version} with the trained policy; its log is {log}")
+    with serve(cpu_command(vllm.python, vllm.policy), name=POLICY_MODEL, log=log, waiting=waiting) as serving:
         say("vLLM is ready")
         yield SharedEngine(
             url=serving.url,
@@ -127,8 +159,22 @@ def shared_vllm(
             model=serving.model,
             log=str(log),
             versions={"vllm": vllm.version},
-            digests={"vllm": vllm.digest, "model": vllm.model_digest},
+            digests={"vllm": vllm.digest, "model": vllm.policy_digest},
+            policy=True,
         )
+
+
+@contextmanager
+def _own_vllm(model: str, log: Path, say: Callable[[str], None], waiting: Callable[[float], None]) -> Iterator[SharedEngine]:
+    command = own_command(model)
+    say(f"starting {command[0]} with {model}; its log is {log}")
+    with serve(
+        command, name=Path(model).name, log=log, flags=FLAGS, environment={}, ready_seconds=OWN_READY_SECONDS, waiting=waiting
+    ) as serving:
+        say("vLLM is ready")
+        found = probe(serving.url, api_key=serving.api_key)
+        versions = {} if found.version is None else {"vllm": found.version}
+        yield SharedEngine(serving.url, serving.api_key, serving.model, str(log), versions, {})
 
 
 def attached(url: str, *, model: str | None = None, api_key: str | None = None, train: bool = False) -> SharedEngine:
@@ -138,7 +184,18 @@ def attached(url: str, *, model: str | None = None, api_key: str | None = None, 
         found.require_training(url)
     versions = {} if found.version is None else {"engine": found.version}
     purpose: Purpose = "train" if train else "eval"
-    return SharedEngine(url, api_key, found.model, None, versions, {}, steered=False, purpose=purpose)
+    return SharedEngine(
+        url,
+        api_key,
+        found.model,
+        None,
+        versions,
+        {},
+        steered=False,
+        purpose=purpose,
+        promised=found.level,
+        buffered=found.buffered,
+    )
 
 
 def _keeper(log: str | None) -> Callable[[Path], None]:

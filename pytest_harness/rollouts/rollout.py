@@ -22,6 +22,7 @@ from pytest_harness.evidence.store import FILE_FOLDERS
 from pytest_harness.provision import Installed
 from pytest_harness.rollouts.aftermath import Aftermath
 from pytest_harness.rollouts.engines import SharedEngine, engine_of
+from pytest_harness.rollouts.policy import follows
 from pytest_harness.rollouts.spec import RolloutSpec
 from pytest_harness.rollouts.trial import agent_config, local_sandbox, run_trial
 from pytest_harness.rollouts.wording import worded, worded_facts
@@ -67,7 +68,11 @@ def _run(
     started = _now()
     proxy = CaptureProxy()
     faults = spec.scenario.faults
-    with engine_of(script_of(spec), shared, salt=attempt_id, faults=faults) as engine, BackgroundServer(proxy) as proxy_server:
+    taught = follows(spec.seam.name, installed.version, spec.scenario)
+    with (
+        engine_of(script_of(spec), shared, salt=attempt_id, faults=faults, taught=taught) as engine,
+        BackgroundServer(proxy) as proxy_server,
+    ):
         model = engine.upstream.model
         session = proxy.open_session(
             engine.upstream,

@@ -20,7 +20,7 @@ from pytest_harness.resources import resource
 from pytest_harness.session import fixtures
 from pytest_harness.session.judged import Judged, ended_of, folder_of
 from pytest_harness.session.outcome import category_of
-from pytest_harness.session.plan import Attempt, plan_of
+from pytest_harness.session.plan import VLLM, Attempt, plan_of
 from pytest_harness.session.prepare import Unready, prepare
 from pytest_harness.session.progress import Progress
 from pytest_harness.session.rendering import write_section
@@ -69,7 +69,7 @@ class ConformanceSession:
     @pytest.hookimpl(tryfirst=True)
     def pytest_sessionstart(self) -> None:
         """Start the engine that all rollouts share, before any worker starts; it ends with this process, however that ends."""
-        if self.plan.engine == "vllm" and not self.is_worker and not self.config.option.collectonly:
+        if self.plan.engine == VLLM and not self.is_worker and not self.config.option.collectonly:
             start_vllm(self.config, self.plan, self.progress)
 
     # -- collection -------------------------------------------------------------------------------------------------------

@@ -22,7 +22,7 @@ from pytest_harness.seams import Seam, SeamError, SeamTable, Unavailable
 from pytest_harness.session.choice import ALL, FAST, GROUPS, Choice, Omission, choose, wanted
 
 SANDBOXES = ("local",)
-ENGINES = ("scripted", "vllm")
+SCRIPTED, VLLM = ENGINES = ("scripted", "vllm")
 
 MOST_ATTEMPTS = 1000
 
@@ -141,6 +141,8 @@ def _live(config: pytest.Config, run_id: str, catalogue: Catalogue) -> Plan:
     seams, groups = _seams(names, table)
     sandboxes = _known("sandbox", config.getoption("harness_sandbox") or list(SANDBOXES), SANDBOXES)
     engine = _known("engine", [config.getoption("harness_engine")], ENGINES)[0]
+    if engine == SCRIPTED and config.getoption("harness_model") is not None:
+        raise pytest.UsageError("--model names what a vLLM of yours is to serve, and the engine is scripted; add --engine=vllm")
     attempts: int = config.getoption("harness_attempts")
     if not 1 <= attempts <= MOST_ATTEMPTS:
         raise pytest.UsageError(f"--attempts {attempts}: a number from 1 to {MOST_ATTEMPTS} is needed")

@@ -23,6 +23,7 @@ def start_vllm(config: pytest.Config, plan: Plan, progress: Progress) -> None:
     config.add_cleanup(stack.close)
     try:
         with progress.waiting("starting vLLM"):
-            plan.pool.engine = stack.enter_context(shared_vllm(plan.evidence_dir.absolute() / FOLDER / LOG, progress.say))
+            log, model = plan.evidence_dir.absolute() / FOLDER / LOG, config.getoption("harness_model")
+            plan.pool.engine = stack.enter_context(shared_vllm(log, progress.say, model=model))
     except (EngineError, ProvisionError) as error:
         raise pytest.UsageError(f"--engine vllm: {error}") from None

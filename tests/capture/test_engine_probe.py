@@ -230,3 +230,38 @@ def test_what_is_no_url_is_one_sentence_without_a_password(url) -> None:
     with pytest.raises(UpstreamError, match="write it like") as error:
         probe(url)
     assert "hidden" not in str(error.value)
+
+
+def test_an_engine_that_streams_no_tools_is_asked_for_whole_replies() -> None:
+    class Llama:
+        """It refuses what llama.cpp refuses: https://github.com/ggml-org/llama.cpp/blob/master/tools/server/server-common.cpp."""
+
+        def __init__(self, refused: bool) -> None:
+            self.scripted, self.refused = ScriptedEngine(Script((Step("Hi."),))), refused
+
+        async def __call__(self, scope, receive, send) -> None:
+            event = await receive() if scope["method"] == "POST" else {"type": "http.request", "body": b"{}"}
+            asked = json.loads(event["body"])
+            if self.refused and asked.get("tools") and asked.get("stream"):
+                await send({"type": "http.response.start", "status": 400, "headers": []})
+                await send(
+                    {"type": "http.response.body", "body": b'{"error": {"message": "logprobs is not supported with tools + stream"}}'}
+                )
+                return
+            left = [event]
+
+            async def again():
+                return left.pop() if left else await receive()
+
+            await self.scripted(scope, again, send)
+
+    for refused in (True, False):
+        with BackgroundServer(Llama(refused)) as server:
+            found = probe(server.listen().url)
+        assert (found.level, found.streamed.level, found.streams_tools, found.buffered) == ("tokens", "tokens", not refused, refused)
+
+
+def test_an_engine_that_takes_no_tools_at_all_is_asked_for_streams() -> None:
+    with BackgroundServer(ScriptedEngine(Script((Step("Hi."),)), auto_tools=False)) as server:
+        found = probe(server.listen().url)
+    assert (found.streams_tools, found.buffered) == (True, False)

@@ -59,6 +59,22 @@ def test_a_failure_of_the_surroundings_is_tried_again(tmp_path, failure):
     assert [(event.what, "no room" in event.text) for event in told if event.what == "again"] == [("again", True)]
 
 
+def test_a_function_that_can_make_no_episode_any_more_ends_the_collection_and_what_is_done_is_kept(tmp_path):
+    asked = []
+
+    def until_the_engine_falls(episode):
+        asked.append(episode.id)
+        if len(asked) > 1:
+            raise CollectError("the engine returns no token_ids")
+        return good(episode)
+
+    with pytest.raises(CollectError, match="returns no token_ids"):
+        collect(Plan(TASKS, attempts=2, tries=3), until_the_engine_falls, tmp_path)
+    assert asked == ["one/1", "two/1"]
+    found = collect(Plan(TASKS), good, tmp_path)
+    assert (found.ran, ids(found)) == (1, ["one/1", "two/1"])
+
+
 def test_what_fails_every_time_is_dropped_with_its_reason_and_remembered(tmp_path):
     asked = []
 

@@ -19,11 +19,13 @@ from pytest_harness import cli
 from pytest_harness.collect import LEDGER, CollectError, Episode, Ledger, Line
 from pytest_harness.collect.command import Asked, specs_of
 from pytest_harness.collect.rollouts import Kind, Rollouts, check_folder, result_of
+from pytest_harness.engines.scripted import Fault, ScriptedEngine
 from pytest_harness.evidence import find_evidence, read_evidence, write_evidence
-from pytest_harness.rollouts.engines import SharedEngine
+from pytest_harness.rollouts.engines import SharedEngine, attached
 from pytest_harness.rollouts.spec import RolloutSpec
 from pytest_harness.scenarios import ScenarioError, ScenarioTable
 from pytest_harness.seams import SeamTable
+from pytest_harness.serving import BackgroundServer
 
 SEAMS = Path(__file__).resolve().parents[2] / "examples" / "own-harness" / "seams"
 
@@ -119,6 +121,18 @@ def test_a_task_is_another_when_the_harness_the_script_or_a_file_is(tmp_path):
     assert kind().task == one.task
     assert {other.task.name for other in others} == {one.task.name}
     assert len({other.task.digest for other in [one, *others]}) == 8
+
+
+def test_an_engine_that_returns_less_than_it_did_makes_no_episode(tmp_path):
+    scripted = ScriptedEngine(None, model="served")
+    with BackgroundServer(scripted) as server:
+        one = dataclasses.replace(kind(), engine=attached(server.listen().url))
+        scripted.faults = [Fault("null_ids")]
+        with Rollouts([one], tmp_path, run_id="run", requirements="2026.11") as rollouts, pytest.raises(CollectError) as refused:
+            rollouts(Episode(one.task, 1))
+    assert "returns no prompt_token_ids and no token_ids" in str(refused.value)
+    assert "start it as it was, and the same command goes on from here" in str(refused.value)
+    assert list(tmp_path.iterdir()) == []
 
 
 class Deadly:

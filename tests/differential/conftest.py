@@ -8,7 +8,7 @@ from contextlib import ExitStack
 import pytest
 
 from pytest_harness.engines.scripted.tokenizer import ChatTokenizer
-from pytest_harness.engines.vllm import EngineError, Serving, serve
+from pytest_harness.engines.vllm import EngineError, Serving, cpu_command, serve
 from pytest_harness.engines.vllm.server import CPU_FLAGS, FLAGS
 from pytest_harness.provision import Cache, ProvisionError
 from pytest_harness.provision.vllm import obtain_vllm
@@ -32,10 +32,11 @@ def vllm(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
     with ExitStack() as stack:
         try:
             found = obtain_vllm(Cache(), say)
-            command = [found.python, "-m", "vllm.entrypoints.openai.api_server"]
             log = tmp_path_factory.mktemp("vllm") / "vllm.log"
             say(f"starting vLLM {found.version} with the tiny model; its log is {log}")
-            serving = stack.enter_context(serve(command, found.model, name=MODEL, log=log, flags=(*FLAGS, *CPU_FLAGS, *OWN_FLAGS)))
+            serving = stack.enter_context(
+                serve(cpu_command(found.python, found.model), name=MODEL, log=log, flags=(*FLAGS, *CPU_FLAGS, *OWN_FLAGS))
+            )
         except (ProvisionError, EngineError) as error:
             pytest.exit(f"there is no vLLM to compare with: {error}; `harness-conformance doctor --install-vllm` installs one", 1)
         yield serving

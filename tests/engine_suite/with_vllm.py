@@ -15,7 +15,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from pytest_harness.engines.vllm.server import CPU_FLAGS, FLAGS, EngineError, serve
+from pytest_harness.engines.vllm.server import CPU_FLAGS, FLAGS, EngineError, cpu_command, serve
 from pytest_harness.provision import Cache
 from pytest_harness.provision.vllm import obtain_vllm
 
@@ -52,7 +52,7 @@ def red(report: Path) -> dict[str, str]:
 def main(names: list[str]) -> int:
     """Judge those that are named, or all."""
     vllm = obtain_vllm(Cache(), print)
-    command = [vllm.python, "-m", "vllm.entrypoints.openai.api_server"]
+    command = cpu_command(vllm.python, vllm.model)
     wrong = 0
     with tempfile.TemporaryDirectory(prefix="harness-with-vllm-") as scratch:
         for name in names or [*STARTS, REFUSED[0]]:
@@ -60,7 +60,7 @@ def main(names: list[str]) -> int:
             flags = [flag for flag in (*FLAGS, *CPU_FLAGS, CONTEXT) if flag not in left_out] + list(put_in)
             folder, started = Path(scratch) / name, time.monotonic()
             try:
-                with serve(command, vllm.model, name="tiny", log=folder / "vllm.log", flags=flags) as engine:
+                with serve(command, name="tiny", log=folder / "vllm.log", flags=flags) as engine:
                     ready = time.monotonic() - started
                     done = subprocess.run(
                         [

@@ -25,6 +25,6 @@ def test_a_log_that_cannot_be_written_is_one_sentence_and_starts_nothing(tmp_pat
     monkeypatch.setattr(subprocess, "Popen", lambda *arguments, **_: started.append(arguments))
     (tmp_path / taken).parent.mkdir(exist_ok=True)
     make(tmp_path / taken)
-    with pytest.raises(EngineError, match=said), serve(["vllm"], "model", name="it", log=tmp_path / ".engine" / "engine.log"):
+    with pytest.raises(EngineError, match=said), serve(["vllm", "serve", "model"], name="it", log=tmp_path / ".engine" / "engine.log"):
         pass
     assert started == []

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import os
 import secrets
+import shutil
 import signal
 import socket
 import subprocess
@@ -21,7 +22,11 @@ from typing import BinaryIO
 
 import httpx
 
-READY_SECONDS = 300
+READY_SECONDS = 600
+OWN_READY_SECONDS = 1800
+"""For a vLLM of the user's own, which may have to load a large model, or to download it first."""
+PROGRAM_VARIABLE = "HARNESS_CONFORMANCE_VLLM"
+"""Names the ``vllm`` to start where it is not the one on the PATH."""
 _STOP_SECONDS = 20
 _POLL_SECONDS = 0.25
 _TELLING = ("Error", "error:", "ERROR")
@@ -69,24 +74,46 @@ class Serving:
     pid: int
 
 
+def cpu_command(python: Path, model: Path) -> list[str]:
+    """What serves a model with the vLLM of this Python. The wheel for CPUs has no ``vllm`` that starts: it looks for another package."""
+    return [str(python), "-m", "vllm.entrypoints.openai.api_server", f"--model={model}"]
+
+
+def own_command(model: str) -> list[str]:
+    """What serves a model with the vLLM of the user's choice: the one that the variable names, else the one on the PATH.
+
+    Raises EngineError where there is none.
+    """
+    named = os.environ.get(PROGRAM_VARIABLE)
+    found = shutil.which(named or "vllm")
+    if found is None and named:
+        raise EngineError(f"{PROGRAM_VARIABLE} names {named}, which cannot be run; correct it, or unset it to use the vllm on the PATH")
+    if found is None:
+        raise EngineError(
+            f"--model {model} is served by a vLLM of your own, and there is no vllm on the PATH; install one, name it in "
+            f"{PROGRAM_VARIABLE}, or leave --model out to run the bundled model on the CPU"
+        )
+    return [found, "serve", model]
+
+
 @contextlib.contextmanager
 def serve(
-    command: Sequence[str | Path],
-    model: str | Path,
+    command: Sequence[str],
     *,
     name: str,
     log: Path,
     flags: Sequence[str] = (*FLAGS, *CPU_FLAGS),
     environment: Mapping[str, str] = CPU_ENVIRONMENT,
+    ready_seconds: float = READY_SECONDS,
     waiting: Callable[[float], None] = lambda _: None,
 ) -> Iterator[Serving]:
-    """Serve ``model`` under ``name`` until the context is left. ``command`` is what runs vLLM's API server, without its arguments.
+    """Serve a model under ``name`` until the context is left. ``command`` is what runs vLLM's server with that model.
 
     ``waiting`` is told every quarter of a second how many seconds the start has taken. Raises EngineError.
     """
     port, key = _free_port(), secrets.token_urlsafe(32)
-    arguments = [f"--model={model}", f"--served-model-name={name}", "--host=127.0.0.1", f"--port={port}", *flags]
-    whole = [sys.executable, "-I", "-c", _LAUNCH, str(os.getpid()), *map(str, command), *arguments]
+    arguments = [f"--served-model-name={name}", "--host=127.0.0.1", f"--port={port}", *flags]
+    whole = [sys.executable, "-I", "-c", _LAUNCH, str(os.getpid()), *command, *arguments]
     with _opened(log) as output:
         process = subprocess.Popen(
             whole,
@@ -97,7 +124,7 @@ def serve(
             start_new_session=True,
         )
     try:
-        _wait_until_ready(process, f"http://127.0.0.1:{port}/health", log, waiting)
+        _wait_until_ready(process, f"http://127.0.0.1:{port}/health", log, ready_seconds, waiting)
         yield Serving(f"http://127.0.0.1:{port}/v1", key, name, log, process.pid)
     finally:
         _stop(process)
@@ -113,10 +140,12 @@ def _opened(log: Path) -> BinaryIO:
         raise EngineError(f"its log {log} cannot be written ({error.strerror}); remove what is in its place") from None
 
 
-def _wait_until_ready(process: subprocess.Popen[bytes], health: str, log: Path, waiting: Callable[[float], None]) -> None:
+def _wait_until_ready(
+    process: subprocess.Popen[bytes], health: str, log: Path, ready_seconds: float, waiting: Callable[[float], None]
+) -> None:
     started = time.monotonic()
     with httpx.Client(timeout=5, trust_env=False) as client:
-        while (passed := time.monotonic() - started) < READY_SECONDS:
+        while (passed := time.monotonic() - started) < ready_seconds:
             if process.poll() is not None:
                 raise EngineError(f"vLLM ended with exit code {process.returncode} before it was ready: {_gist(log)}; its log is {log}")
             with contextlib.suppress(httpx.HTTPError):
@@ -124,7 +153,7 @@ def _wait_until_ready(process: subprocess.Popen[bytes], health: str, log: Path, 
                     return
             waiting(passed)
             time.sleep(_POLL_SECONDS)
-    raise EngineError(f"vLLM was not ready after {READY_SECONDS} s; its log is {log}")
+    raise EngineError(f"vLLM was not ready after {ready_seconds:g} s; its log is {log}")
 
 
 def _stop(process: subprocess.Popen[bytes]) -> None:
