@@ -116,6 +116,13 @@ def test_what_the_proxy_added_is_marked(at, judged):
     assert "logprobs" in text
 
 
+def test_the_place_that_a_finding_speaks_of_is_marked(at, judged):
+    attempt = attempt_of(judged, "mini-swe-agent")
+    at.go(f"#/attempt/{attempt.id}/call/0?form=replied&at=finish_reason")
+    assert at.text(".pane.accused h3").startswith("replied")
+    assert "finish_reason" in at.text(".pane.accused mark.hit")
+
+
 def test_the_graph_has_a_line_for_each_call_and_leads_to_it(at, judged):
     attempt = attempt_of(judged, "pi")
     at.go(f"#/attempt/{attempt.id}")

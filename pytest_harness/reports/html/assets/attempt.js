@@ -50,7 +50,9 @@ async function showCall(main, { attempt, seam }, index, query) {
   const before = data.calls[place - 1], after = data.calls[place + 1];
   const found = seam.requirements.flatMap((requirement) => requirement.findings.filter((finding) => finding.attempt_id === attempt.id && finding.call === call.index).map((finding) => ({ requirement, finding })));
   const first = found[0] && placeOf(found[0].finding.where);
-  const accused = query.get("form") ? { form: query.get("form"), at: query.get("at") || undefined } : first || {};
+  const asked = query.get("form") ? { form: query.get("form"), at: query.get("at") || undefined } : first || {};
+  const words = found.flatMap(({ finding }) => finding.expected.match(/[a-z_]{4,}/g) || []);
+  const accused = { form: asked.form, names: [asked.at, ...words].filter(Boolean) };
   const tokensFirst = !accused.form && found.some(({ finding }) => /samples|prompt_ids/.test(finding.where));
   put(main,
     crumbs([seam.name, toSeam(seam)], [attemptName(attempt), toAttempt(attempt.id)], [`call ${call.index}`, null]),

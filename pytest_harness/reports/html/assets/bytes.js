@@ -41,9 +41,11 @@ function onlyIn(lines, others) {
 
 function bytesSection(data, call, accused) {
   const texts = Object.fromEntries(Object.keys(FORMS).map((form) => [form, bodyOf(data, call.forms[form])]));
+  // The side that a finding speaks of comes first.
+  const order = ["replied", "delivered"].includes(accused.form) ? ["replied", "delivered", "received", "forwarded"] : Object.keys(FORMS);
   let pretty = true;
   const grid = el("div", { class: "panes" });
-  const draw = () => grid.replaceChildren(...Object.keys(FORMS).map((form) => pane(form, call.forms[form], texts, pretty, accused)));
+  const draw = () => grid.replaceChildren(...order.map((form) => pane(form, call.forms[form], texts, pretty, accused)));
   const toggle = el("button", { type: "button", "aria-pressed": "true", click: () => { pretty = !pretty; toggle.setAttribute("aria-pressed", String(pretty)); draw(); } }, "JSON in lines");
   draw();
   return el("section", {}, el("h2", {}, "Bytes"), el("p", { class: "legend" }, toggle, el("span", {}, el("mark", { class: "only" }, "marked"), " not so in the form beside it")), grid);
@@ -56,7 +58,7 @@ function pane(form, message, texts, pretty, accused) {
   const other = texts[PAIR[form]];
   const same = other !== null && other === texts[form];
   const pre = el("pre", { tabindex: "0", "aria-label": `body ${form}` });
-  fillBody(pre, texts[form], same ? null : other, pretty, here ? accused.at : undefined);
+  fillBody(pre, texts[form], same ? null : other, pretty, here ? accused.names : []);
   return el("article", { class: `pane${here ? " accused" : ""}` }, title,
     here ? el("p", { class: "note" }, "The finding speaks of this form.") : null,
     el("details", {}, el("summary", {}, `${Object.keys(message.headers).length} headers`), el("dl", { class: "headers" }, Object.entries(message.headers).map(([name, value]) => el("div", {}, el("dt", {}, name), el("dd", {}, value))))),
@@ -64,16 +66,17 @@ function pane(form, message, texts, pretty, accused) {
     pre);
 }
 
-function fillBody(pre, text, other, pretty, at) {
+/** The body with marks: what the other side does not have, and the first of the names that stands in it as a name. */
+function fillBody(pre, text, other, pretty, names) {
   const lines = (pretty ? laidOut(text) : text).split("\n");
   const marked = other === null || lines.length > MOST_LINES ? [] : onlyIn(lines, (pretty ? laidOut(other) : other).split("\n"));
-  const wanted = at && new RegExp(`"${at.replace(/[^A-Za-z0-9_-]/g, "")}"`);
+  const wanted = names.map((name) => `"${name}"`).find((name) => text.includes(name));
   const chunk = [];
   let first = null;
   const flush = () => { if (chunk.length) pre.append(document.createTextNode(visible(chunk.splice(0).join("")))); };
   lines.forEach((line, index) => {
     const end = index < lines.length - 1 ? "\n" : "";
-    const hit = wanted && wanted.test(line);
+    const hit = wanted !== undefined && line.includes(wanted);
     if (!marked[index] && !hit) return void chunk.push(line + end);
     flush();
     const element = el("mark", { class: hit ? "hit" : "only" }, line + end);

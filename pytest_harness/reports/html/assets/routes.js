@@ -29,11 +29,12 @@ function toFinding(finding) {
   return toCall(finding.attempt_id, finding.call, placeOf(finding.where));
 }
 
-/** Which of the four forms a finding points into, and the last name in it. */
+/** Which of the four forms a finding points into, and the last name in it, if it names more than the body. */
 function placeOf(where) {
   const form = (where.match(/\b(received|forwarded|replied|delivered)\b/) || [])[1];
   const names = where.split(/line \d+/).pop().match(/[A-Za-z_][A-Za-z0-9_-]*/g) || [];
-  return { form, at: names.length ? names[names.length - 1] : undefined };
+  const last = names[names.length - 1];
+  return { form, at: last === form || last === "body" ? undefined : last };
 }
 
 const MATRIX = { query: {} };
