@@ -42,6 +42,7 @@ _VENDORS = re.compile(
     r"|generativelanguage\.googleapis\.com|dashscope[\w-]*\.aliyuncs\.com|api\.(moonshot|kimi)\.\w+"
 )
 _OUTPUT_LIMIT = 1 << 20
+_COLOURS = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 _TELLING = 40
 """So many characters of the task are looked for in the files that it leaves: they have no line break and no quote to be escaped."""
 _LOOK = 20
@@ -208,4 +209,5 @@ async def _run(sandbox: Sandbox, line: str, env: Mapping[str, str], limit_sec: f
 
 
 def _text(finished: Finished) -> str:
-    return (finished.stdout + finished.stderr).decode(errors="replace")
+    """What it said, without what colours it."""
+    return _COLOURS.sub("", (finished.stdout + finished.stderr).decode(errors="replace"))
