@@ -34,6 +34,9 @@ Sign = Literal["", "header", "tools", "root", "summary"]
 CHILD = ("x-claude-code-agent-id", "x-claude-code-parent-agent-id", "x-parent-session-id", "x-codex-parent-thread-id", "x-openai-subagent")
 """Headers that only calls of subagents bear, of claude-code, opencode with its forks, and codex."""
 
+COPILOT_CHILD = "conversation-subagent"
+"""The value of ``x-interaction-type`` in calls of subagents of copilot-cli."""
+
 CODEX_SIDE = frozenset({"compact", "memory_consolidation"})
 """Values of ``x-openai-subagent`` that name side calls."""
 
@@ -101,6 +104,8 @@ def _mark(headers: Mapping[str, str]) -> Label | None:
         return Label("side", "header", "header x-grok-req-id: xai-turn-summary")
     if "x-grok-session-id" in headers and not headers["x-grok-session-id"].strip():
         return Label("side", "header", "header x-grok-session-id is empty")
+    if headers.get("x-interaction-type", "").strip() == COPILOT_CHILD:
+        return Label("subagent", "header", f"header x-interaction-type: {COPILOT_CHILD}")
     child = next((name for name in CHILD if headers.get(name, "").strip()), None)
     return Label("subagent", "header", f"header {child}") if child is not None else None
 

@@ -54,6 +54,7 @@ def agent_with(made, tools):
         ("x-codex-parent-thread-id", "t", "subagent"),
         ("x-openai-subagent", "collab_spawn", "subagent"),
         ("x-openai-subagent", "review", "subagent"),
+        ("x-interaction-type", "conversation-subagent", "subagent"),
         ("x-openai-subagent", "compact", "side"),
         ("x-openai-subagent", "memory_consolidation", "side"),
         ("x-grok-req-id", "xai-turn-summary-7", "side"),
