@@ -175,7 +175,10 @@ def probe(url: str, *, model: str | None = None, api_key: str | None = None) -> 
             return Probe(served, _version(client, upstream), mode, mode, refusal=refusal.said)
         whole = _mode([_object(first, url)])
         streaming = {"stream": True, "stream_options": {"include_usage": True}}
-        streamed = _mode(list(_chunks(_ask(client, upstream, request | streaming), url)))
+        try:
+            streamed = _mode(list(_chunks(_ask(client, upstream, request | streaming), url)))
+        except _RefusedError:  # as SGLang does: it tells ids in whole replies only
+            streamed = Mode("text", ("stream of what was asked for",))
         tools = _takes(client, upstream, request | {"tools": [_TOOL]} | streaming) or not _takes(
             client, upstream, request | {"tools": [_TOOL]}
         )
