@@ -39,7 +39,7 @@ def root(tmp_path):
 def test_the_scenarios_are_there():
     rewards = {name: SCENARIOS[name].reward for name in SCENARIOS}
     assert set(rewards) == {
-        *("budget_stop", "context_overflow", "cut_by_length", "cut_call", "cut_text", "edit_file", "empty_reply", "explore"),
+        *("budget_stop", "compaction", "context_overflow", "cut_by_length", "cut_call", "cut_text", "edit_file", "empty_reply", "explore"),
         *("failing_parallel_call", "long_session", "malformed_arguments", "no_verdict", "parallel_calls", "rate_limited"),
         *("reasoning_with_call", "server_error", "split_unicode", "subagent", "text_around_call", "unknown_tool", "write_file"),
         "wrong_answer",
@@ -56,6 +56,7 @@ def test_a_harness_is_free_only_where_the_model_the_engine_or_the_session_gives_
     }
     assert free == {
         "budget_stop": ((1, 4), True),
+        "compaction": ((3, 9), False),
         "context_overflow": ((1, 8), True),
         "cut_by_length": ((2, 4), True),
         "empty_reply": ((2, 3), False),
@@ -68,6 +69,7 @@ def test_a_harness_is_free_only_where_the_model_the_engine_or_the_session_gives_
 def test_a_scenario_that_only_some_rows_can_play_says_what_it_needs():
     assert {name: SCENARIOS[name].needs for name in SCENARIOS if SCENARIOS[name].needs} == {
         **dict.fromkeys(("cut_by_length", "malformed_arguments", "reasoning_with_call", "unknown_tool"), "tools"),
+        "compaction": "compaction",
         "subagent": "subagent",
         "write_file": "edit",
     }

@@ -208,7 +208,7 @@ def test_faults_are_a_list_of_tables(write, faults):
 def test_an_unknown_name_gives_the_nearest_one():
     with pytest.raises(ScenarioError, match="no scenario 'edit_fil'; did you mean edit_file"):
         ScenarioTable.load()["edit_fil"]
-    with pytest.raises(ScenarioError, match="there are budget_stop, context_overflow"):
+    with pytest.raises(ScenarioError, match="there are budget_stop, compaction, context_overflow"):
         ScenarioTable.load()["zzz"]
 
 
