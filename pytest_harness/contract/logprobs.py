@@ -79,10 +79,13 @@ def logprobs_belong_to_their_ids(evidence: Evidence) -> Iterator[Fault]:
 
 @check("LGP-005")
 def logprobs_are_measured(evidence: Evidence) -> Iterator[Fault]:
-    """Over the whole rollout, as one short reply may well be certain."""
-    logprobs = [value for _, sample in _samples(evidence) for value in sample.logprobs or ()]
+    """Over the whole rollout, as one short reply may well be certain. What was forced on a model that would have said it anyway is certain."""
+    samples = _samples(evidence)
+    logprobs = [value for _, sample in samples for value in sample.logprobs or ()]
     if len(logprobs) < ENOUGH:
         raise NotExercised(f"fewer than {ENOUGH} logprobs were recorded")
+    if not any(logprobs) and all(call.constraints for call, _ in samples):
+        raise NotExercised("every token was forced, so each logprob is 0")
     if len(set(map(repr, logprobs))) == 1:
         yield Fault(
             None, "logprobs that differ", f"{len(logprobs)} times {logprobs[0]!r}", "calls.ndjson, samples[].logprobs of every call"

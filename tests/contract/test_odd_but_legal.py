@@ -329,3 +329,22 @@ def test_a_value_of_any_kind_in_any_place_of_a_message_breaks_no_check(healthy, 
     odd = with_call(evidence, call.model_copy(update={name: message}))
     broken = [f"{each.requirement.id}: {each.reason}" for each in judge(odd, CATALOGUE) if each.result == "error"]
     assert broken == []
+
+
+@pytest.mark.parametrize(
+    ("constraints", "value", "said"),
+    [(("structured_outputs",), 0.0, "not_exercised"), ((), 0.0, "failed"), (("structured_outputs",), -1.0, "failed")],
+    ids=["forced", "free", "not certain"],
+)
+def test_logprobs_of_0_throughout_are_no_fault_only_where_every_token_was_forced(healthy, constraints, value, said):
+    evidence = healthy.pi()
+    calls = tuple(
+        call.model_copy(
+            update={
+                "constraints": constraints,
+                "samples": tuple(each.model_copy(update={"logprobs": (value,) * len(each.logprobs)}) for each in call.samples),
+            }
+        )
+        for call in evidence.calls
+    )
+    assert result(replace(evidence, calls=calls), "LGP-005") == said
