@@ -79,7 +79,7 @@ def logprobs_belong_to_their_ids(evidence: Evidence) -> Iterator[Fault]:
 
 @check("LGP-005")
 def logprobs_are_measured(evidence: Evidence) -> Iterator[Fault]:
-    """Over the whole rollout, as one short reply may well be certain. What was forced on a model that would have said it anyway is certain."""
+    """Over the whole rollout, as one short reply may well be certain; what was forced on a model that would have said it anyway is, too."""
     samples = _samples(evidence)
     logprobs = [value for _, sample in samples for value in sample.logprobs or ()]
     if len(logprobs) < ENOUGH:
