@@ -71,6 +71,9 @@ def specs_of(asked: Asked) -> list[RolloutSpec]:
         for name in dict.fromkeys(asked.scenarios or seam.scenarios)
     ]
     for spec in specs:
+        if not spec.seam.meets(spec.scenario.needs):
+            needs = spec.scenario.needs
+            raise CollectError(f"--scenario {spec.scenario.name} needs {needs}, and the row of {spec.seam.name} has none; leave it out")
         _check_task(spec)
     for option, number, most in (("-n", asked.attempts, MOST), ("--parallel", asked.workers, 256), ("--tries", asked.tries, 100)):
         if not 1 <= number <= most:

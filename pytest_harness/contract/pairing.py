@@ -131,13 +131,13 @@ def history_keeps_the_calls_as_they_were_made(evidence: Evidence) -> Iterator[Fa
 
 @check("PAR-006")
 def history_keeps_the_arguments(evidence: Evidence) -> Iterator[Fault]:
-    """As JSON values, as many harnesses write them anew. What the model wrote that is no JSON has no value to keep: two dialects cannot
-    even hold it."""
+    """As JSON values, as many harnesses write them anew. What the model wrote that is no JSON must come
+    back as it was, where the dialect can hold it."""
     delivered: dict[str, list[str]] = {}
     for turn in turns(evidence):
-        made = {_key(call.id): call.arguments for call in turn.engine.calls}
+        written = {_key(call.id): call.arguments for call in turn.engine.calls}
         for call in turn.harness.calls:
-            if not is_json(made.get(_key(call.id), "null")):
+            if turn.call.dialect in ("messages", "gemini") and not is_json(written.get(_key(call.id), "null")):
                 continue
             delivered.setdefault(_key(call.id), []).append(call.arguments)
     compared = False

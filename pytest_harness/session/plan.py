@@ -149,7 +149,14 @@ def _live(config: pytest.Config, run_id: str, catalogue: Catalogue) -> Plan:
     asked: list[str] = config.getoption("harness_scenario")
     for scenario in [*asked, *(each for seam in seams.values() for each in seam.scenarios)]:
         scenarios[scenario]  # a row that declares what is not there is refused, also where it is not asked for
-    rows = [wanted(seam, groups.get(seam.name, frozenset()), asked) for seam in seams.values()]
+    played = {seam.name: [name for name in asked if seam.meets(scenarios[name].needs)] for seam in seams.values()}
+    for seam in seams.values():
+        for name in asked:
+            if seam.name not in groups and name not in played[seam.name]:
+                needs = scenarios[name].needs
+                raise pytest.UsageError(f"--scenario {name} needs {needs}, and the row of {seam.name} has none; ask another harness for it")
+    able = [seam for seam in seams.values() if played[seam.name] or not asked]
+    rows = [wanted(seam, groups.get(seam.name, frozenset()), played[seam.name]) for seam in able]
     choice = choose(rows, sandboxes, full_matrix=config.getoption("harness_full_matrix"))
     if not choice.cells:
         raise pytest.UsageError(_nothing_to_run(names, choice))
