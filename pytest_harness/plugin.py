@@ -46,7 +46,7 @@ def pytest_addoption(parser: pytest.Parser, pluginmanager: pytest.PytestPluginMa
         "--conformance-full-matrix",
         dest="harness_full_matrix",
         action="store_true",
-        help="with --harness=all and several sandboxes: every combination, not only every pair; short: --full-matrix",
+        help="with --harness=all: every scenario of every variant in every sandbox, not only every pair; short: --full-matrix",
     )
     option("attempts", "N", "tries of each rollout (default: 1)", default=1, parse=int)
     option("replay", "DIR", "judge stored evidence again, start nothing", parse=Path)

@@ -2,7 +2,8 @@
 
 A named harness runs in every sandbox and every scenario. For those that ``all`` or ``fast`` reached, a choice of *pairs* is enough by
 default where there is more than one sandbox: each harness meets each sandbox, each harness each scenario, and each sandbox each scenario at
-least once. What the choice leaves out is told, never dropped.
+least once. Variants are one program: of each, only what shows its wire runs, the rest on the row itself. What the choice leaves out is
+told, never dropped.
 """
 
 from __future__ import annotations
@@ -21,6 +22,8 @@ GROUPS = frozenset({ALL, FAST})
 """Names that stand for several rows."""
 FAST_SCENARIO = "edit_file"
 """The scenario of the fast tier, where none is named."""
+WIRE_SCENARIOS = frozenset({"edit_file", "explore", "parallel_calls"})
+"""What shows a wire of a program that is judged by everything else on another one."""
 PAIRWISE = "each of its pairs runs in another combination; --full-matrix runs this one too"
 
 
@@ -46,6 +49,8 @@ class Wanted:
     seam: Seam
     scenarios: tuple[str, ...]
     named: bool
+    elsewhere: frozenset[str] = frozenset()
+    """Those that the row which this one is a variant of runs for both."""
 
 
 @dataclass(frozen=True)
@@ -59,7 +64,8 @@ class Choice:
 def wanted(seam: Seam, groups: frozenset[str], scenarios: Sequence[str]) -> Wanted:
     """What is asked of a row that these groups reached; none of them if it was named. ``scenarios`` are those of the command line."""
     if scenarios or not groups or ALL in groups:
-        return Wanted(seam, tuple(dict.fromkeys(scenarios or seam.scenarios)), named=not groups)
+        shared = frozenset(seam.scenarios) - WIRE_SCENARIOS if seam.variant_of and groups and not scenarios else frozenset()
+        return Wanted(seam, tuple(dict.fromkeys(scenarios or seam.scenarios)), named=not groups, elsewhere=shared)
     return Wanted(seam, (FAST_SCENARIO if FAST_SCENARIO in seam.scenarios else seam.scenarios[0],), named=False)
 
 
@@ -76,7 +82,14 @@ def choose(rows: Iterable[Wanted], sandboxes: Sequence[str], *, full_matrix: boo
             for scenario in row.scenarios
             if scenario in excused
         )
-        possible[row.seam.name] = tuple(scenario for scenario in row.scenarios if scenario not in excused)
+        elsewhere = frozenset() if full_matrix else row.elsewhere
+        left_out += (
+            Omission(Cell(row.seam.name, sandbox, scenario), f"{row.seam.variant_of} runs it; --full-matrix runs it on this wire too")
+            for sandbox in sandboxes
+            for scenario in row.scenarios
+            if scenario in elsewhere and scenario not in excused
+        )
+        possible[row.seam.name] = tuple(each for each in row.scenarios if each not in excused and each not in elsewhere)
     product = list(_product(possible, sandboxes))
     if full_matrix:
         return Choice(tuple(product), tuple(left_out))

@@ -25,7 +25,9 @@ def missing(scenarios, sandboxes, chosen):
 
 def row(name="pi", scenarios=("explore", FAST_SCENARIO, "cut_call"), **more):
     """A row of which only the choice is of interest."""
-    return Seam.model_construct(name=name, scenarios=scenarios, inapplicable=more.get("inapplicable", {}))
+    return Seam.model_construct(
+        name=name, scenarios=scenarios, inapplicable=more.get("inapplicable", {}), variant_of=more.get("variant_of")
+    )
 
 
 @given(TABLES, SANDBOXES)
@@ -84,3 +86,18 @@ def test_what_does_not_apply_is_left_out_with_the_rows_reason_unless_the_harness
     ]
     named = choose([wanted(excused, frozenset(), ["cut_call"])], ["local"], full_matrix=False)
     assert named.cells == (Cell("pi", "local", "cut_call"),)
+
+
+def test_of_a_variant_only_what_shows_its_wire_runs_unless_it_or_the_scenario_is_named():
+    variant = row("pi-gemini", variant_of="pi")
+    everything = frozenset({"all"})
+    rows = [wanted(row(), everything, []), wanted(variant, everything, [])]
+    chosen = choose(rows, ["local"], full_matrix=False)
+    assert [cell.scenario for cell in chosen.cells if cell.harness == "pi"] == ["explore", FAST_SCENARIO, "cut_call"]
+    assert [cell.scenario for cell in chosen.cells if cell.harness == "pi-gemini"] == ["explore", FAST_SCENARIO]
+    assert [tuple(each) for each in chosen.left_out] == [
+        (Cell("pi-gemini", "local", "cut_call"), "pi runs it; --full-matrix runs it on this wire too")
+    ]
+    assert len(choose(rows, ["local"], full_matrix=True).cells) == 6
+    assert wanted(variant, everything, ["cut_call"]).elsewhere == frozenset()
+    assert wanted(variant, frozenset(), []).elsewhere == frozenset()
