@@ -29,7 +29,7 @@ tool = "bash"
     [
         (["--harness=qqqqq"], "there is no harness 'qqqqq'; known: "),
         (["--harness=mini-swe-agnet"], "did you mean mini-swe-agent?"),
-        (["--harness=pi", "--scenario=edit_fiel"], "there is no scenario 'edit_fiel'; did you mean edit_file?"),
+        (["--harness=pi", "--scenario=edit_fiel"], "there is no scenario 'edit_fiel'; did you mean edit_file"),
         (["--harness=pi", "--scenario=subagent"], "--scenario subagent needs subagent, and the row of pi has none"),
         (["--harness=pi", "--sandbox=cloud"], "--sandbox 'cloud' is not known to this version; known: local"),
         (["--harness=pi", "--engine=brain"], "--engine 'brain' is not known to this version; known: scripted"),
