@@ -236,7 +236,7 @@ def test_a_cache_that_cannot_be_looked_into_is_a_prerequisite_that_is_missing(ca
 
 
 def test_installing_vllm_ahead_says_what_is_there_then(tmp_path, monkeypatch):
-    there = Vllm(tmp_path / "python", "0.32.0", "digest", tmp_path / "model", "digest")
+    there = Vllm(tmp_path / "python", "0.32.0", "digest", tmp_path / "model", "digest", tmp_path / "policy", "digest")
     monkeypatch.setattr(doctor, "obtain_vllm", lambda cache, progress: progress(f"installing into {cache.root}") or there)
     told: list[str] = []
     assert doctor.install_vllm(told.append, tmp_path) == f"vLLM 0.32.0 is installed at {tmp_path / 'python'}"
