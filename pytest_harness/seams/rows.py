@@ -347,8 +347,12 @@ class Seam(Row):
 
     @property
     def facts(self) -> SeamFacts:
-        """What the evidence keeps of this row. The digest changes with everything in the row, the version asked for included."""
-        told = self.model_dump(mode="json", exclude={"inapplicable", "fast"})
+        """What the evidence keeps of this row.
+
+        The digest changes with everything in it that a rollout could show, the version asked for included; by which scenarios it is
+        judged is told beside it, so that what was seen of a row still counts when a scenario is added.
+        """
+        told = self.model_dump(mode="json", exclude={"scenarios", "inapplicable", "fast"})
         _leave_out_defaults(told, self)
         canonical = json.dumps(told, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
         return SeamFacts(
