@@ -225,6 +225,9 @@ def report(
         list[Path],
         typer.Argument(parser=_folder, metavar="DIR...", help=f"Folders that hold evidence, or one with a report, such as {REPORT_DIR}."),
     ],
+    compare: Annotated[
+        bool, typer.Option("--compare", help="Of two reports, OLD NEW: what got better and worse. Exit code 1 if something got worse.")
+    ] = False,
     requirements: Annotated[str | None, typer.Option(metavar="VERSION", help="Of evidence: the requirement set; the newest.")] = None,
     report_dir: Annotated[
         Path | None,
@@ -236,6 +239,8 @@ def report(
     from pytest_harness.reports.store import REPORT  # noqa: PLC0415
 
     console = _console()
+    if compare:
+        _compare(folders, console)
     written = [folder for folder in folders if (folder / REPORT).exists()]
     try:
         if not written:
@@ -250,6 +255,25 @@ def report(
             _write_forms(told, report_dir or written[0], stored_evidence(told), console)
     except ReportError as error:
         fail(str(error))
+
+
+def _compare(folders: list[Path], console: Console) -> NoReturn:
+    """Say what changed between two reports; exit code 1 for a regression."""
+    from pytest_harness.reports.again import ReportError, read_report  # noqa: PLC0415
+    from pytest_harness.reports.compare import compare, shown_changes  # noqa: PLC0415
+
+    if len(folders) != 2:
+        fail(f"--compare needs two reports, the old one and the new one, and {len(folders)} are named: report --compare OLD NEW")
+    try:
+        old, new = map(read_report, folders)
+    except ReportError as error:
+        fail(str(error))
+    changes = compare(old, new)
+    for line in shown_changes(changes):
+        console.print(line, highlight=False, markup=False, soft_wrap=True)
+    regressions = sum(change.regression for change in changes)
+    console.print(f"{regressions} {'regression' if regressions == 1 else 'regressions'}", highlight=False)
+    raise SystemExit(1 if regressions else 0)
 
 
 def _write_forms(told: Report, folder: Path, evidence_of: EvidenceOf, console: Console) -> None:

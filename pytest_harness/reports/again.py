@@ -55,8 +55,8 @@ def judge_again(roots: Iterable[Path], catalogue: Catalogue) -> JudgedAgain:
 
 
 def read_report(folder: Path) -> Report:
-    """The report that a run wrote into this folder. Raises ReportError."""
-    path = folder / REPORT
+    """The report that a run wrote into this folder, or that is this file. Raises ReportError."""
+    path = folder if folder.is_file() else folder / REPORT
     try:
         return Report.model_validate_json(read_text(path))
     except TextFileError as error:
