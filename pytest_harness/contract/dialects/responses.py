@@ -25,6 +25,7 @@ from pytest_harness.contract.dialects.neutral import (
     listed,
     noted,
     objects,
+    place,
     text,
     usage,
 )
@@ -34,6 +35,14 @@ TERMINAL = ("response.completed", "response.incomplete", "response.failed")
 CALLS = {"function_call": "arguments", "custom_tool_call": "input"}
 """The kinds of items that are calls, and where each holds what the model wrote."""
 RESULTS = ("function_call_output", "custom_tool_call_output")
+PIECES = {
+    "response.output_text": "text",
+    "response.refusal": "refusal",
+    "response.reasoning_text": "text",
+    "response.function_call_arguments": "arguments",
+    "response.custom_tool_call_input": "input",
+}
+"""The events that tell a text in pieces (``.delta``) and whole (``.done``), and under which name it is whole."""
 
 _LOGPROBS = "message.output_text.logprobs"
 _TEXTS = ("input_text", "output_text", "text", "refusal")
@@ -189,7 +198,7 @@ def _choose(choice: Any, request: Asked) -> None:
 
 
 def given(message: Message | None) -> Given:
-    """What a reply says; of a stream, by its items as they are done, which is what most clients act on."""
+    """What a reply says."""
     if is_document(message):
         return _reply(document(message) or {}, items(message))
     ends = [fields((event.data or {}).get("response")) for event in events(message) if event.kind in TERMINAL]
@@ -198,11 +207,31 @@ def given(message: Message | None) -> Given:
 
 
 def items(message: Message | None) -> list[Json]:
-    """The items of a reply."""
+    """The items of a reply; of a stream, as they are done, which is what most clients act on, and behind them what had come of an item
+    that was never done."""
     if is_document(message):
         return objects((document(message) or {}).get("output"))
-    done = (event for event in events(message) if event.kind == "response.output_item.done")
-    return [fields((event.data or {}).get("item")) for event in done]
+    done: list[Json] = []
+    begun: dict[int, Json] = {}
+    for event in events(message):
+        data = event.data or {}
+        index = place(data.get("output_index"), -1)
+        name, _, step = event.kind.rpartition(".")
+        if event.kind == "response.output_item.added":
+            begun[index] = {**fields(data.get("item"))}
+        elif event.kind == "response.output_item.done":
+            begun.pop(index, None)
+            done.append(fields(data.get("item")))
+        elif name in PIECES and step == "delta" and index in begun:
+            _grow(begun[index], PIECES[name], text(data.get("delta")))
+    return done + list(begun.values())
+
+
+def _grow(item: Json, name: str, piece: str) -> None:
+    if name in CALLS.values():
+        item[name] = text(item.get(name)) + piece
+    else:
+        item["content"] = [*objects(item.get("content")), {name: piece}]
 
 
 def _reply(response: Json, output: list[Json]) -> Given:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from pytest_harness.contract.chat_wire import identical, short
 from pytest_harness.contract.dialects.neutral import Event, Json, events, fields, objects, place, text
-from pytest_harness.contract.dialects.responses import CALLS, TERMINAL
+from pytest_harness.contract.dialects.responses import CALLS, PIECES, TERMINAL
 from pytest_harness.evidence.model import Message
 
 Broken = tuple[str, str]
@@ -20,14 +20,6 @@ Broken = tuple[str, str]
 
 _LASTING = ("type", "call_id", "name", "namespace", "role")
 """Fields of an item that are the same when it is added and when it is done."""
-_PIECES = {
-    "response.output_text": "text",
-    "response.refusal": "refusal",
-    "response.reasoning_text": "text",
-    "response.function_call_arguments": "arguments",
-    "response.custom_tool_call_input": "input",
-}
-"""The events that tell a text in pieces (``.delta``) and whole (``.done``), and under which name it is whole."""
 
 
 def broken_rules(message: Message | None) -> Iterator[Broken]:
@@ -93,11 +85,11 @@ def _hear(items: dict[int, _Item], event: Event) -> Iterator[Broken]:
 def _piece(item: _Item, kind: str, data: Json) -> Iterator[Broken]:
     name, _, step = kind.rpartition(".")
     part = name, place(data.get("content_index"), -1)
-    if name in _PIECES and step == "delta":
+    if name in PIECES and step == "delta":
         item.pieces[part] = item.pieces.get(part, "") + text(data.get("delta"))
-    elif name in _PIECES and step == "done":
+    elif name in PIECES and step == "done":
         item.whole.add(part)
-        came, whole = item.pieces.setdefault(part, ""), data.get(_PIECES[name])
+        came, whole = item.pieces.setdefault(part, ""), data.get(PIECES[name])
         if came != whole:
             yield f"{short(repr(came))} in {kind}, as it came in pieces", short(repr(whole))
 

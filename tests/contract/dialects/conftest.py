@@ -82,6 +82,12 @@ class Witnesses:
             replied, delivered = json.dumps(completion), self._reply.whole(completion).decode()
         self.deliver(delivered, replied)
 
+    def break_off(self, chunks: list[Json]) -> None:
+        """Let the engine have hung up behind these chunks of its stream, and the proxy have said so."""
+        replied = "".join(f"data: {json.dumps(chunk)}\n\n" for chunk in chunks)
+        parts = [self._reply.opening(), *map(self._reply.chunk, chunks), self._reply.error_event(500, "The engine broke off.")]
+        self.deliver(b"".join(parts).decode(), replied)
+
     def deliver(self, delivered: str, replied: str | None = None) -> None:
         update = {"delivered": Message(headers={}, body=delivered, status=200)}
         if replied is not None:

@@ -82,6 +82,23 @@ def test_for_every_reply_both_witnesses_read_the_same(witnesses, dialect, text, 
         assert broken(seen) == []
 
 
+@pytest.mark.parametrize("dialect", DIALECTS)
+@given(text=TEXT, reasoning=TEXT, kept=st.integers(0, 4))
+def test_of_every_reply_that_breaks_off_both_witnesses_read_what_had_come(witnesses, dialect, text, reasoning, kept):
+    _, chunks = said(text, reasoning, [], "stop")
+    seen = witnesses(dialect, BODIES[dialect] | ({} if dialect == "gemini" else {"stream": True}))
+    seen.break_off(chunks[: min(kept, len(chunks) - 2)])
+    told, got = ([(each.reasoning, each.text) for each in reply.choices.values()] for reply in (seen.said(), seen.got()))
+    assert (told or [("", "")]) == (got or [("", "")])
+
+
+def test_a_call_that_breaks_off_is_read_as_far_as_it_had_come(witnesses):
+    _, chunks = said("", "", [("bash", '{"command": "ls"}')], "stop")
+    seen = witnesses("responses", BODIES["responses"] | {"stream": True})
+    seen.break_off(chunks[:2])
+    assert [(call.name, call.arguments) for call in seen.got().choices[0].calls] == [("bash", '{"co')]
+
+
 NO_CONTENT = ("ping", "response.in_progress", "response.content_part.added", "response.content_part.done")
 
 
