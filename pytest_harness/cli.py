@@ -228,6 +228,9 @@ def report(
     compare: Annotated[
         bool, typer.Option("--compare", help="Of two reports, OLD NEW: what got better and worse. Exit code 1 if something got worse.")
     ] = False,
+    merge: Annotated[
+        bool, typer.Option("--merge", help="Of the shards of one run, DIR...: one report. Exit code 1 if it or a shard is not well.")
+    ] = False,
     requirements: Annotated[str | None, typer.Option(metavar="VERSION", help="Of evidence: the requirement set; the newest.")] = None,
     report_dir: Annotated[
         Path | None,
@@ -241,6 +244,8 @@ def report(
     console = _console()
     if compare:
         _compare(folders, console)
+    if merge:
+        _merge(folders, load_catalogue(requirements), report_dir or REPORT_DIR, console)
     written = [folder for folder in folders if (folder / REPORT).exists()]
     try:
         if not written:
@@ -274,6 +279,26 @@ def _compare(folders: list[Path], console: Console) -> NoReturn:
     regressions = sum(change.regression for change in changes)
     console.print(f"{regressions} {'regression' if regressions == 1 else 'regressions'}", highlight=False)
     raise SystemExit(1 if regressions else 0)
+
+
+def _merge(folders: list[Path], catalogue: Catalogue, report_dir: Path, console: Console) -> NoReturn:
+    """Write the report of all shards together; exit code 1 if something speaks against a seam, or a part is missing."""
+    from pytest_harness.reports.again import ReportError  # noqa: PLC0415
+    from pytest_harness.reports.shards import merge  # noqa: PLC0415
+    from pytest_harness.reports.terminal import print_findings, print_matrix, print_remarks  # noqa: PLC0415
+
+    try:
+        merged = merge(folders, catalogue)
+    except ReportError as error:
+        fail(str(error))
+    told = merged.judged.report
+    print_findings(told, console)
+    print_remarks(told, console)
+    print_matrix(told, console)
+    _write_forms(told, report_dir, merged.judged.evidence_of, console)
+    for sentence in merged.missing:
+        console.print(f"MISSING: {sentence}", highlight=False, markup=False, soft_wrap=True, style="bold red")
+    raise SystemExit(0 if told.ok and not merged.missing else 1)
 
 
 def _write_forms(told: Report, folder: Path, evidence_of: EvidenceOf, console: Console) -> None:

@@ -49,6 +49,7 @@ def pytest_addoption(parser: pytest.Parser, pluginmanager: pytest.PytestPluginMa
         help="with --harness=all: every scenario of every variant in every sandbox, not only every pair; short: --full-matrix",
     )
     option("attempts", "N", "tries of each rollout (default: 1)", default=1, parse=int)
+    option("shard", "I/N", "only this part of the rollouts, such as 3/8; harness-conformance report --merge joins the parts")
     option("replay", "DIR", "judge stored evidence again, start nothing", parse=Path)
     option("proxy", "SPEC", "judge a capture proxy: 'bundled', 'openenv', or an adapter class as module:Class")
     option("runtime", "SPEC", "judge a white-box runtime: 'bundled', 'openenv', or an adapter class as module:Class")

@@ -131,6 +131,16 @@ class LeftOut(Part):
     why: str
 
 
+class Shard(Part):
+    """Which part of a divided run this is."""
+
+    index: int
+    """From 1."""
+    count: int
+    rollouts: tuple[str, ...]
+    """The names of the whole run's rollouts, in the order in which they are divided."""
+
+
 class Report(Part):
     """One run."""
 
@@ -149,3 +159,5 @@ class Report(Part):
     seams: tuple[ReportedSeam, ...]
     left_out: tuple[LeftOut, ...] = ()
     """What the run chose not to roll out, so that nobody takes it for what was judged."""
+    shard: Shard | None = None
+    """Null for a run that was not divided, and for its parts joined."""

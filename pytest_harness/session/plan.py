@@ -14,6 +14,8 @@ import pytest
 from pytest_harness import saboteurs
 from pytest_harness.evidence import Evidence, EvidenceError, SeamFacts, find_evidence, read_evidence
 from pytest_harness.places import EVIDENCE_DIR, REPLAY_DIR, REPORT_DIR
+from pytest_harness.reports.model import Shard
+from pytest_harness.reports.shards import ShardError, part, read_shard
 from pytest_harness.requirements import Catalogue, Requirement, RequirementsError, load_catalogue
 from pytest_harness.rollouts.pool import RolloutPool
 from pytest_harness.rollouts.spec import RolloutSpec
@@ -59,6 +61,8 @@ class Plan:
     """What makes the evidence of a live run."""
     engine: str | None = None
     """The engine of a live run."""
+    shard: Shard | None = None
+    """Which part of a divided run this is; ``attempts`` are its own alone."""
     sabotage: str | None = None
     """The known fault that is put into the evidence after it was read; what is on disk stays as it is."""
 
@@ -92,10 +96,25 @@ def plan_of(config: pytest.Config) -> Plan:
         catalogue = load_catalogue(config.getoption("harness_requirements"))
         replay: Path | None = config.getoption("harness_replay")
         plan = _live(config, run_id, catalogue) if replay is None else Plan(run_id, catalogue, _stored(config, replay))
+        plan = _divided(plan, config.getoption("harness_shard"))
         report_dir = config.getoption("harness_report_dir") or (REPORT_DIR if replay is None else REPLAY_DIR)
         return replace(plan, evidence_dir=config.getoption("harness_evidence_dir"), report_dir=report_dir, sabotage=_sabotage(config))
     except (SeamError, ScenarioError, RequirementsError, EvidenceError) as error:
         raise pytest.UsageError(str(error)) from None
+
+
+def _divided(plan: Plan, text: str | None) -> Plan:
+    """The part of the plan that ``--shard`` asks for."""
+    if text is None:
+        return plan
+    try:
+        index, count = read_shard(text)
+    except ShardError as error:
+        raise pytest.UsageError(str(error)) from None
+    if count > len(plan.attempts):
+        raise pytest.UsageError(f"--shard {text}: there are only {len(plan.attempts)} rollouts to divide; make it that many shards at most")
+    shard = Shard(index=index, count=count, rollouts=tuple(attempt.id for attempt in plan.attempts))
+    return replace(plan, attempts=tuple(part(plan.attempts, index, count)), shard=shard)
 
 
 def _sabotage(config: pytest.Config) -> str | None:

@@ -31,4 +31,5 @@ def report_of(plan: Plan, judged: Iterable[Judged], folders: Iterable[Path]) -> 
             write_findings(folder, rollout, plan.catalogue.version)
     verdicts = seam_verdicts(rollouts, plan.catalogue)
     left_out = [LeftOut(rollout="{}-in-{}-{}".format(*each.cell), why=each.why) for each in plan.left_out]
-    return build_report(verdicts, catalogue=plan.catalogue, run_id=plan.run_id, folders=places, sabotage=plan.sabotage, left_out=left_out)
+    report = build_report(verdicts, catalogue=plan.catalogue, run_id=plan.run_id, folders=places, sabotage=plan.sabotage, left_out=left_out)
+    return report.model_copy(update={"shard": plan.shard})

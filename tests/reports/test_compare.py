@@ -15,12 +15,11 @@ def changed(report, *, name="pi", seam=None, **standings):
     """The report with other standings for some requirements (``PAR_003="failed"``) and other facts of the seam."""
     seams = []
     for each in report.seams:
-        if each.harness == name:
-            requirements = tuple(
-                one.model_copy(update={"standing": standings.get(one.id.replace("-", "_"), one.standing)}) for one in each.requirements
-            )
-            each = each.model_copy(update={"requirements": requirements, **(seam or {})})
-        seams.append(each)
+        requirements = tuple(
+            one.model_copy(update={"standing": standings.get(one.id.replace("-", "_"), one.standing)}) for one in each.requirements
+        )
+        other = each.model_copy(update={"requirements": requirements, **(seam or {})})
+        seams.append(other if each.harness == name else each)
     return report.model_copy(update={"seams": tuple(seams)})
 
 
