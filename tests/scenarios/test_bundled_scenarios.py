@@ -13,7 +13,7 @@ from pytest_harness.resources import resource
 from pytest_harness.scenarios import ScenarioTable
 
 SCENARIOS = ScenarioTable.load()
-TASKS = sorted(path for path in resource("fixtures", "tasks").iterdir() if path.is_dir())
+TASKS = sorted(path.parent for path in resource("fixtures", "tasks").glob("*/task.toml"))
 
 
 def run(script: str, root: Path) -> None:
