@@ -18,8 +18,28 @@ MOST_TRIES = 2
 SCRIPTED = "scripted"
 SHA256 = re.compile(r"[0-9a-f]{64}")
 EXIT_STATUS = "NonZeroAgentExitCodeError"
-GAVE_UP = frozenset({EXIT_STATUS, "ContextWindowExceededError", "ContextLengthExceededError"})
-"""What Harbor makes of an exit status by itself, and by what the agent printed."""
+GAVE_UP = frozenset(
+    {
+        EXIT_STATUS,
+        "AgentSafetyRefusalError",
+        "ApiConnectionClosedError",
+        "ApiError",
+        "ApiInternalServerError",
+        "ApiOverloadedError",
+        "ApiProviderResourceNotFoundError",
+        "ApiRateLimitError",
+        "ApiResponseStalledError",
+        "ApiUsageLimitError",
+        "ContextLengthExceededError",
+        "ContextWindowExceededError",
+        "OutputLengthExceededError",
+        "OutputTokenExceededError",
+        "UnknownApiError",
+    }
+)
+"""What Harbor makes of a harness that could not go on with what its model's provider answered: of an exit status by itself; of one with
+what was printed, ``ApiError`` and everything below it; and the errors of the models of its own harnesses. Who could not log in, reach
+the provider or name the model did not give up: that is a row that is wrong."""
 NO_VERDICT = frozenset({"RewardFileNotFoundError", "RewardFileEmptyError"})
 
 

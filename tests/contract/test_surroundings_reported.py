@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from harbor.agents.installed.base import ApiError
 
 from pytest_harness.contract import Validity, grade, judge_one, validity
 from pytest_harness.evidence import Ending
@@ -132,3 +133,21 @@ def test_the_exit_status_of_a_limit_that_was_met_is_no_exception(healthy):
     told = with_result(healthy.pi(), exception_info=info)
     assert failed(told, "SEA-004")
     assert not failed(with_manifest(told, step_limit=2), "SEA-004")
+
+
+def _names(exception):
+    return {exception.__name__}.union(*map(_names, exception.__subclasses__()))
+
+
+@pytest.mark.parametrize("exception", sorted({"ContextLengthExceededError", "OutputLengthExceededError", *_names(ApiError)}))
+def test_a_harness_that_may_fail_may_end_by_each_error_of_the_api_that_harbor_knows(healthy, exception):
+    """grok-build ended as UnknownApiError where the prompt exceeded the context."""
+    told = with_result(healthy.pi(), exception_info={"exception_type": exception, "exception_message": "the prompt is too long"})
+    assert failed(told, "SEA-004")
+    assert not failed(with_manifest(told, scenario=told.manifest.scenario.model_copy(update={"may_fail": True})), "SEA-004")
+
+
+@pytest.mark.parametrize("exception", ["AgentAuthenticationError", "ModelNotFoundError", "NetworkConnectionError", "AgentTimeoutError"])
+def test_a_harness_that_may_fail_is_still_to_reach_its_model_and_to_end(healthy, exception):
+    told = with_result(healthy.pi(), exception_info={"exception_type": exception, "exception_message": "no"})
+    assert failed(with_manifest(told, scenario=told.manifest.scenario.model_copy(update={"may_fail": True})), "SEA-004")
