@@ -33,7 +33,8 @@ from pytest_harness.serving import BackgroundServer
 
 SCRIPTED_MODEL = "scripted"
 SCRIPTED_ROOM = 131072
-"""Tokens that the scripted engine has room for: harnesses are made for as many, and the first prompt of some is 32,000 of its tokens."""
+"""Tokens that the scripted engine has room for, and that any engine names whose prompt is said to be too long: harnesses are made for as
+many, and the first prompt of some is 32,000 of its tokens."""
 POLICY_MODEL = "policy"
 LOG = "vllm.log"
 
@@ -105,7 +106,7 @@ def engine_of(
         return
     key = "sk-hc-" + secrets.token_urlsafe(32)
     scripted = ScriptedEngine(script, model=SCRIPTED_MODEL, max_model_len=SCRIPTED_ROOM, api_key=key, salt=salt, reasons=script.reasons)
-    with BackgroundServer(FaultyEngine(scripted, script, faults) if faults else scripted) as server:
+    with BackgroundServer(FaultyEngine(scripted, script, faults, room=SCRIPTED_ROOM) if faults else scripted) as server:
         yield Engine(Upstream(url=server.listen().url, api_key=key, model=SCRIPTED_MODEL))
 
 
@@ -115,7 +116,7 @@ def _faulty(upstream: Upstream, script: Script, faults: Sequence[EngineFault]) -
     if not faults:
         yield upstream
         return
-    with BackgroundServer(FaultyEngine(Relay(upstream), script, faults)) as server:
+    with BackgroundServer(FaultyEngine(Relay(upstream), script, faults, room=SCRIPTED_ROOM)) as server:
         yield dataclasses.replace(upstream, url=server.listen().url)
 
 

@@ -14,7 +14,6 @@ from typing import Any
 
 from pytest_harness.capture.upstream import CutError, UnreachableError, Upstream, UpstreamClient
 from pytest_harness.engines.scripted import Script
-from pytest_harness.engines.scripted.app import MAX_MODEL_LEN
 from pytest_harness.engines.scripted.asgi import send_json
 from pytest_harness.engines.scripted.errors import RequestError, too_long
 from pytest_harness.engines.scripted.faults import Fault
@@ -31,12 +30,13 @@ _MODEL = "any"
 
 
 class FaultyEngine:
-    """``engine``, which fails as ``faults`` say when it is asked for the turns of ``script``."""
+    """``engine``, which fails as ``faults`` say when it is asked for the turns of ``script``. ``room`` is its context in tokens."""
 
-    def __init__(self, engine: ASGIApp, script: Script, faults: Sequence[EngineFault]) -> None:
+    def __init__(self, engine: ASGIApp, script: Script, faults: Sequence[EngineFault], *, room: int) -> None:
         self._engine = engine
         self._script = script
         self._tokenizer = ChatTokenizer.bundled()
+        self._room = room
         self._left = {fault: fault.times for fault in faults}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -55,7 +55,7 @@ class FaultyEngine:
             return await self._engine(scope, _Again(body, receive), send)
         self._left[fault] -= 1
         if fault.kind in ("error", "overflow"):
-            return await _fail(fault, send)
+            return await self._fail(fault, send)
         if fault.kind == "cut":
             with contextlib.suppress(_Cut):  # the server closes a connection whose response was not completed
                 await self._engine(scope, _Again(body, receive), _Cutting(send, fault.after or 0))
@@ -66,7 +66,7 @@ class FaultyEngine:
     def _told(self, fault: EngineFault, request: ChatRequest) -> Mapping[str, Any]:
         """The fields of a request that make the engine answer as the fault says."""
         if fault.kind == "length":
-            return {request.max_tokens_name: min(fault.after or 1, request.max_tokens or MAX_MODEL_LEN)}
+            return {request.max_tokens_name: min(fault.after or 1, request.max_tokens or self._room)}
         said = ""
         if fault.kind == "unknown_tool":
             said = UNKNOWN_CALL.said(self._tokenizer)
@@ -74,6 +74,16 @@ class FaultyEngine:
             said = self._script.turn(request.messages, request.offered, request.tool_choice).said(self._tokenizer)
             said = said.replace(_END_OF_ARGUMENTS, f"\n{END_OF_CALL}", 1)
         return {"structured_outputs": {"choice": [said]}}
+
+    async def _fail(self, fault: EngineFault, send: Send) -> None:
+        if fault.kind == "overflow":
+            error = too_long(self._room)
+        else:
+            assert fault.status is not None
+            assert fault.message is not None
+            error = Fault("status", status=fault.status, message=fault.message).error()
+        headers = {} if fault.retry_after is None else {"retry-after": str(fault.retry_after)}
+        await send_json(send, error.status, error.body, headers)
 
 
 class Relay:
@@ -162,14 +172,3 @@ async def _read(receive: Receive) -> bytes:
         body += piece
         if event["type"] == "http.disconnect" or not event.get("more_body"):
             return body
-
-
-async def _fail(fault: EngineFault, send: Send) -> None:
-    if fault.kind == "overflow":
-        error = too_long(MAX_MODEL_LEN)
-    else:
-        assert fault.status is not None
-        assert fault.message is not None
-        error = Fault("status", status=fault.status, message=fault.message).error()
-    headers = {} if fault.retry_after is None else {"retry-after": str(fault.retry_after)}
-    await send_json(send, error.status, error.body, headers)

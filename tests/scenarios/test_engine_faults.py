@@ -35,7 +35,7 @@ def engine(request):
         inner = (
             scripted if request.param == "our own engine" else Relay(Upstream(url=serve(scripted), model="scripted", api_key="sk-engine"))
         )
-        url = serve(FaultyEngine(inner, SCRIPT, faults))
+        url = serve(FaultyEngine(inner, SCRIPT, faults, room=4096))
 
         def ask(messages, *, stream=False, tools=(TOOL,)):
             body = {"model": "scripted", "messages": messages, "stream": stream, **({"tools": list(tools)} if tools else {})}
@@ -96,7 +96,7 @@ def test_an_overflow_is_told_in_the_engines_own_words(engine):
     ask = engine(EngineFault(turn=2, kind="overflow"))
     reply = ask(SECOND)
     assert (reply.status_code, reply.json()["error"]["param"]) == (400, "input_tokens")
-    assert "maximum context length is 32768 tokens" in reply.json()["error"]["message"]
+    assert "maximum context length is 4096 tokens" in reply.json()["error"]["message"]
     assert ask(SECOND).status_code == 200
 
 
@@ -139,9 +139,18 @@ def test_a_relay_knows_the_chat_route_alone():
 
 
 def test_an_engine_that_is_not_there_is_not_there_behind_a_relay_either():
-    with BackgroundServer(FaultyEngine(Relay(Upstream(url="http://127.0.0.1:9", model="none")), SCRIPT, ())) as server:
+    with BackgroundServer(FaultyEngine(Relay(Upstream(url="http://127.0.0.1:9", model="none")), SCRIPT, (), room=4096)) as server:
         url = server.listen().url
         assert httpx.post(f"{url}/v1/chat/completions", json={"messages": FIRST}).status_code == 500
+
+
+def test_an_overflow_of_a_rollout_names_the_room_that_its_engine_has():
+    with engine_of(SCRIPT, None, salt="", faults=(EngineFault(turn=1, kind="overflow"),)) as engine:
+        headers = {"authorization": f"Bearer {engine.upstream.api_key}"}
+        body = {"model": engine.upstream.model, "messages": FIRST, "tools": [TOOL]}
+        told = httpx.post(engine.upstream.completions, headers=headers, json=body).json()["error"]["message"]
+        served = httpx.get(engine.upstream.completions.replace("/chat/completions", "/models"), headers=headers).json()["data"][0]
+    assert f"maximum context length is {served['max_model_len']} tokens" in told
 
 
 @pytest.mark.parametrize("faults", [(), (BUSY,)])
