@@ -1,6 +1,7 @@
 """The contract: one check for every requirement, from evidence to findings, and what judges by them."""
 
 from pytest_harness.contract import (
+    company,
     errors,
     finishes,
     graphs,
@@ -50,6 +51,7 @@ FAMILIES = (
     trajectory,
     rewards,
     isolation,
+    company,
     sandbox,
     seam,
 )

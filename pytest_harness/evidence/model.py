@@ -19,6 +19,8 @@ EVIDENCE_VERSION = 1
 
 Dialect = Literal["chat", "responses", "messages", "gemini"]
 TrajectoryFormat = Literal["atif", "none"]
+Acts = Literal["calls", "commands", "files"]
+"""``calls``: by calls of the tools that it offers; ``commands`` and ``files``: it offers none, and takes them from what the model says."""
 Outcome = Literal[
     "complete",
     "upstream_error",
@@ -155,6 +157,8 @@ class SeamFacts(Record):
     """The scenarios that the row declares; a seam is validated in all of them or not at all."""
     deviations: tuple[Deviation, ...] = ()
     accounting: Accounting = Accounting()
+    acts_by: Acts | None = None
+    """How the harness comes to act; None where an older version wrote the evidence, or the row does not say."""
 
 
 class EngineFault(Record):
@@ -198,6 +202,8 @@ class ScenarioFacts(Record):
     """Whether the harness may end with an error."""
     splits: bool = False
     """Whether the model says what no later prompt repeats, by the template's or the parser's rules: reasoning, or text behind its calls."""
+    marker: str | None = None
+    """What only the script of this one of several rollouts at the same time says; None where it runs alone."""
 
 
 class Ending(Record):
@@ -240,6 +246,27 @@ class RewardChoice(Record):
     """Why there is no scalar though the verifier spoke."""
 
 
+class Companion(Record):
+    """Another rollout of the same harness, at the same time, in a sandbox of its own, through the same proxy and engine."""
+
+    marker: str
+    """What only its script says."""
+    key_digest: str
+    """SHA-256 of its key."""
+    calls: tuple[str, ...]
+    """The ids of its calls, in the order in which they arrived."""
+    strayed: int
+    """How many of its calls say what only the script of another rollout says."""
+    began: float | None
+    """Unix seconds: when its first call arrived; None without one."""
+    ended: float | None
+    """Unix seconds: the last that was seen of its calls; None without one."""
+    reward: RewardChoice | None
+    """Which of the verifier's numbers is its reward; None where the verifier gave none."""
+    exception: str | None = None
+    """The name of the exception with which it ended, if it did."""
+
+
 class Manifest(Record):
     """Who, what, when. Times are ISO 8601 in UTC."""
 
@@ -275,6 +302,8 @@ class Manifest(Record):
     """None where it was not graded, or by an older version."""
     reward: RewardChoice | None = None
     """None where an older version wrote the evidence."""
+    companions: tuple[Companion, ...] = ()
+    """The rollouts that the scenario asks for beside this one; empty where it ran alone."""
     requirements: str
     started_at: str
     ended_at: str

@@ -87,6 +87,8 @@ class Engine:
     digests: Mapping[str, str] = field(default_factory=dict)
     purpose: Purpose = "eval"
     keep_log: Callable[[Path], None] = lambda _: None
+    leave: Callable[[], None] = lambda: None
+    """Says that the rollout is over; others may wait for its first call."""
 
 
 @contextmanager

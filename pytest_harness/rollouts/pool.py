@@ -40,7 +40,7 @@ class RolloutPool:
             from pytest_harness.rollouts.rollout import run_rollout  # noqa: PLC0415 (Harbor takes a second to import)
 
             installed = provision(spec.seam)
-            with room(locks / "memory", spec.id, spec.seam.limits.memory_mb):
+            with room(locks / "memory", spec.id, spec.seam.limits.memory_mb * len(spec.scenario.rollouts)):
                 run_rollout(
                     spec,
                     installed,

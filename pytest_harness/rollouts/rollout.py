@@ -3,37 +3,35 @@
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import platform
 import shutil
 import uuid
+import warnings
+from collections.abc import Sequence
+from contextlib import AbstractContextManager, ExitStack
+from dataclasses import replace
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
 
 from pytest_harness import __version__
 from pytest_harness.capture import CaptureProxy
-from pytest_harness.capture.budget import Budget
-from pytest_harness.contract.grading import RESULT, REWARD_JSON, REWARD_TEXT, recorded_choice
+from pytest_harness.contract.grading import recorded_choice
 from pytest_harness.engines.scripted import OtherCall, Script, ShellTool, Step
 from pytest_harness.engines.scripted.script import SIDE_ANSWER
-from pytest_harness.evidence import Call, Evidence, Manifest, RewardChoice, write_evidence
+from pytest_harness.evidence import Ending, Evidence, Manifest, write_evidence
 from pytest_harness.evidence.store import FILE_FOLDERS
 from pytest_harness.provision import Installed
-from pytest_harness.rollouts.aftermath import Aftermath
-from pytest_harness.rollouts.engines import SharedEngine, engine_of
+from pytest_harness.rollouts.company import companion_of
+from pytest_harness.rollouts.engines import Engine, SharedEngine, engine_of
+from pytest_harness.rollouts.meeting import met
+from pytest_harness.rollouts.player import Player
 from pytest_harness.rollouts.policy import follows
 from pytest_harness.rollouts.spec import RolloutSpec
-from pytest_harness.rollouts.trial import agent_config, local_sandbox, run_trial
 from pytest_harness.rollouts.wording import worded, worded_facts
 from pytest_harness.rollouts.workplace import workplace
-from pytest_harness.sandboxes.bubblewrap import Sandbox, SandboxDiedError
-from pytest_harness.sandboxes.gates import gate
 from pytest_harness.scenarios import ScenarioStep
 from pytest_harness.serving import BackgroundServer
-
-PROXY_PORT = 8555
-"""The port in the sandbox's own network namespace on which the proxy is reached: the same in every sandbox."""
 
 
 def run_rollout(
@@ -67,46 +65,19 @@ def _run(
     attempt_id = uuid.uuid4().hex
     started = _now()
     proxy = CaptureProxy()
-    faults = spec.scenario.faults
-    taught = follows(spec.seam.name, installed.version, spec.scenario)
-    with (
-        engine_of(script_of(spec), shared, salt=attempt_id, faults=faults, taught=taught) as engine,
-        BackgroundServer(proxy) as proxy_server,
-    ):
-        model = engine.upstream.model
-        session = proxy.open_session(
-            engine.upstream,
-            journal=work / "journal.ndjson",
-            steer=engine.steer,
-            purpose=engine.purpose,
-            budget=Budget(calls=spec.scenario.budget),
-        )
-        # What runs in Harbor's process finds the proxy at a port of this machine's loopback, for this rollout alone.
-        outside = proxy_server.listen() if spec.seam.outside else None
-        address = f"127.0.0.1:{PROXY_PORT}" if outside is None else outside.url.removeprefix("http://")
-        compacts = spec.scenario.needs == "compaction"
-        agent = spec.seam.render(url=f"http://{address}", key=session.key, model=model, steps=spec.step_limit, compacts=compacts)
-        aftermath = Aftermath(work=work, secret=session.key, address=address)
-        sandboxes: list[Sandbox] = []
-
-        def serve_inside(sandbox: Sandbox) -> None:
-            sandboxes.append(sandbox)
-            if outside is None:
-                proxy_server.listen(sandbox.listener(PROXY_PORT))
-
-        with gate(serve_inside) as gate_key:
-            ending = asyncio.run(
-                run_trial(
-                    agent=agent_config(agent, harness=spec.seam.harness, harness_version=installed.version),
-                    task=spec.scenario.task,
-                    sandbox=local_sandbox(installed, gate=gate_key, agent=agent),
-                    work=work,
-                    native_log=spec.seam.native.log,
-                    aftermath=aftermath,
-                )
-            )
-        calls = session.close()
+    specs = [replace(spec, scenario=scenario) for scenario in spec.scenario.rollouts]
+    with ExitStack() as stack:
+        engine, *others = stack.enter_context(met([stack.enter_context(_engine(each, installed, shared)) for each in specs]))
+        server = stack.enter_context(BackgroundServer(proxy))
+        player = Player(spec, installed, engine, proxy, server, work)
+        companions = [
+            Player(each, installed, its, proxy, server, _folder(work / f"companion-{number}"))
+            for number, (each, its) in enumerate(zip(specs[1:], others, strict=True), start=1)
+        ]
+        ending, *endings = asyncio.run(_play([player, *companions]))
+        calls, *their_calls = [each.close() for each in (player, *companions)]
         engine.keep_log(work / "engine")
+    gone = [each.clear_away() for each in (player, *companions)]
     manifest = Manifest(
         attempt_id=attempt_id,
         run_id=run_id,
@@ -116,7 +87,7 @@ def _run(
         scenario=worded_facts(spec.scenario, spec.seam),
         attempt=spec.attempt,
         seam=spec.seam.facts,
-        model=model,
+        model=engine.upstream.model,
         versions={
             "harness": installed.version,
             "harbor": version("harbor"),
@@ -127,39 +98,49 @@ def _run(
         },
         digests={"harness": installed.digest, **engine.digests},
         rejected=proxy.rejected,
-        key_digest=hashlib.sha256(session.key.encode()).hexdigest(),
+        key_digest=player.key_digest,
         network="open" if spec.seam.outside else "none",  # the local sandbox has no way out but the proxy's port
         step_limit=spec.step_limit,
-        purpose=session.purpose,
-        sandbox_gone=all(map(is_gone, sandboxes)),
-        grading=aftermath.grading(),
+        purpose=player.session.purpose,
+        sandbox_gone=all(gone),
+        grading=player.grading,
         requirements=requirements,
         started_at=started,
         ended_at=_now(),
         ending=ending,
     )
+    manifest = manifest.model_copy(
+        update={
+            "reward": recorded_choice(Evidence(manifest, calls, player.verdict())),
+            "companions": tuple(
+                companion_of(each, player, Evidence(manifest.model_copy(update={"ending": its_ending}), its_calls, each.verdict()))
+                for each, its_ending, its_calls in zip(companions, endings, their_calls, strict=True)
+            ),
+        }
+    )
     folders = {name: work / name for name in FILE_FOLDERS}
-    manifest = manifest.model_copy(update={"reward": reward_of(manifest, calls, work)})
-    folder = write_evidence(evidence_dir, manifest, calls, folders, secrets=tuple(filter(None, (session.key, engine.upstream.api_key))))
+    secrets = (*(each.session.key for each in (player, *companions)), engine.upstream.api_key)
+    folder = write_evidence(evidence_dir, manifest, calls, folders, secrets=tuple(filter(None, secrets)))
     shutil.rmtree(work)
     return folder
 
 
-def reward_of(manifest: Manifest, calls: tuple[Call, ...], work: Path) -> RewardChoice | None:
-    """Which of the verifier's numbers is the reward, by the rule that the evidence is judged by."""
-    files = {path.relative_to(work).as_posix(): path for path in (work / name for name in (RESULT, REWARD_JSON, REWARD_TEXT))}
-    texts = {name: path.read_text(encoding="utf-8", errors="replace") for name, path in files.items() if path.is_file()}
-    return recorded_choice(Evidence(manifest, calls, texts))
+def _engine(spec: RolloutSpec, installed: Installed, shared: SharedEngine | None) -> AbstractContextManager[Engine]:
+    taught = follows(spec.seam.name, installed.version, spec.scenario)
+    return engine_of(script_of(spec), shared, salt=uuid.uuid4().hex, faults=spec.scenario.faults, taught=taught)
 
 
-def is_gone(sandbox: Sandbox) -> bool:
-    """Whether nothing can be run in it any more; one that is still there is ended now."""
-    try:
-        sandbox.spawn(["/bin/true"]).wait()
-    except SandboxDiedError:
-        return True
-    sandbox.close()
-    return False
+def _folder(path: Path) -> Path:
+    path.mkdir()
+    return path
+
+
+async def _play(players: Sequence[Player]) -> list[Ending]:
+    """All at the same time; the ending of each."""
+    with warnings.catch_warnings():
+        # A host that turns warnings into errors means its own code, not Harbor's.
+        warnings.simplefilter("ignore")
+        return await asyncio.gather(*(player.play() for player in players))
 
 
 def script_of(spec: RolloutSpec) -> Script:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import contextlib
 import logging
-import warnings
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
@@ -81,17 +80,14 @@ async def run_trial(
         override_error_policy=ERROR_POLICY,
     )
     try:
-        with warnings.catch_warnings():
-            # A host that turns warnings into errors means its own code, not Harbor's.
-            warnings.simplefilter("ignore")
-            import_litellm_offline()
-            # Harbor's log goes into the trial's folder; a host's own log need not have it too.
-            logging.getLogger("harbor").propagate = False
-            trial = await Trial.create(config)
-            if native_log is not None:
-                trial.add_hook(TrialEvent.AGENT_END, _collecting(trial, native_log, work / "native"))
-            aftermath.watch(trial)
-            await trial.run()
+        import_litellm_offline()
+        # Harbor's log goes into the trial's folder; a host's own log need not have it too.
+        logging.getLogger("harbor").propagate = False
+        trial = await Trial.create(config)
+        if native_log is not None:
+            trial.add_hook(TrialEvent.AGENT_END, _collecting(trial, native_log, work / "native"))
+        aftermath.watch(trial)
+        await trial.run()
     except Exception as error:  # noqa: BLE001 (a converter's fault leaves Trial.run() as any exception: it is evidence)
         return Ending(how="raised", exception_type=type(error).__name__, exception_message=str(error))
     return Ending(how="finished")

@@ -5,6 +5,7 @@ difference is the fault.
 """
 
 from pytest_harness.saboteurs import (
+    company,
     dialects,
     errors,
     finishes,
@@ -38,6 +39,7 @@ MODULES = (
     outcomes,
     rewards,
     surroundings,
+    company,
     reported,
 )
 """The modules whose import registers the saboteurs."""

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from pytest_harness.evidence import EngineFault, ScenarioFacts
 from pytest_harness.textfile import TextFileError, read_text, read_toml
+
+MARKERS = ("rollout-alder", "rollout-birch", "rollout-cedar", "rollout-dogwood")
+"""What ``{rollout}`` stands for in the script of the first rollout, and of each that runs beside it."""
 
 
 class ScenarioError(Exception):
@@ -61,6 +64,16 @@ class Scenario:
     """How many calls the session lets through; None is no limit."""
     needs: str | None = None
     """What the row of a harness must have for the scenario to make sense: a table, or ``tools``."""
+    marker: str | None = None
+    """What only the script of this one of several rollouts says; None for one that runs alone."""
+    companions: tuple[tuple[ScenarioStep, ...], ...] = ()
+    """The scripts of the rollouts that run beside it at the same time."""
+
+    @property
+    def rollouts(self) -> tuple[Scenario, ...]:
+        """It, and what each rollout beside it plays."""
+        others = zip(MARKERS[1:], self.companions, strict=False)
+        return (self, *(replace(self, marker=marker, steps=steps, companions=()) for marker, steps in others))
 
     @property
     def instruction(self) -> str:
@@ -91,6 +104,7 @@ class Scenario:
             turns=self.turns,
             may_fail=self.may_fail,
             splits=any(step.reasoning or step.then for step in self.steps),
+            marker=self.marker,
         )
 
 

@@ -14,10 +14,10 @@ from pathlib import Path
 from typing import Any
 
 from pytest_harness.evidence import EngineFault
-from pytest_harness.scenarios.model import Scenario, ScenarioError, ScenarioStep, Subagent
+from pytest_harness.scenarios.model import MARKERS, Scenario, ScenarioError, ScenarioStep, Subagent
 from pytest_harness.textfile import TextFileError, read_toml
 
-_KEYS = {"title", "task", "reward", "reward_key", "steps", "faults", "subagent", "turns", "may_fail", "budget", "needs"}
+_KEYS = {"title", "task", "reward", "reward_key", "steps", "faults", "subagent", "turns", "may_fail", "budget", "needs", "companions"}
 _STEP_KEYS = {"text", "shell", "prints", "reasoning", "then", "calls", "subagent", "files", "repeat"}
 _FAULT_KEYS = {
     "error": {"turn", "times", "kind", "status", "message", "retry_after"},
@@ -34,6 +34,7 @@ _LONGEST_WAIT = 60
 """Seconds; a rollout that waits longer than this for its engine says nothing more of its harness."""
 _MOST_REPEATS = 99
 _NUMBER = "{n}"
+_ROLLOUT = "{rollout}"
 
 
 def read_scenario(path: Path) -> Scenario:
@@ -46,7 +47,7 @@ def read_scenario(path: Path) -> Scenario:
     for key in ("title", "task"):
         if not isinstance(document.get(key), str) or not document[key]:
             raise ScenarioError(f"{path}: {key} must be a string that is not empty, not {document.get(key, 'absent')!r}")
-    steps = _steps(f"{path}: ", document)
+    steps, *companions = _scripts(path, document)
     subagent = _subagent(path, document)
     if (subagent is None) != (not any(step.subagent for step in steps)):
         raise ScenarioError(f"{path}: a table subagent and a step with subagent = true belong together; give both or neither")
@@ -63,6 +64,8 @@ def read_scenario(path: Path) -> Scenario:
         may_fail=_flag(f"{path}: ", document, "may_fail"),
         budget=_budget(path, document),
         needs=_needs(path, document),
+        marker=MARKERS[0] if companions else None,
+        companions=tuple(companions),
     )
 
 
@@ -127,6 +130,21 @@ def _flag(where: str, table: Mapping[str, Any], key: str) -> bool:
 # --- the script ---------------------------------------------------------------------------------------------------------------------------
 
 
+def _scripts(path: Path, document: Mapping[str, Any]) -> list[tuple[ScenarioStep, ...]]:
+    """The script of the rollout, and of each that runs beside it."""
+    where, written = f"{path}: ", document.get("steps")
+    if "companions" not in document:
+        return [_steps(where, document)]
+    companions = document["companions"]
+    if type(companions) is not int or not 1 <= companions < len(MARKERS):
+        raise ScenarioError(f"{where}companions must be a whole number from 1 to {len(MARKERS) - 1}, not {companions!r}")
+    if _replaced(written, _ROLLOUT, "") == written:
+        raise ScenarioError(
+            f"{where}companions needs a step that says {_ROLLOUT}, which is another word in each rollout and tells them apart"
+        )
+    return [_steps(where, {"steps": _replaced(written, _ROLLOUT, marker)}) for marker in MARKERS[: companions + 1]]
+
+
 def _steps(where: str, table: Mapping[str, Any]) -> tuple[ScenarioStep, ...]:
     found = table.get("steps")
     if not isinstance(found, list) or not found:
@@ -165,15 +183,15 @@ def _repeated(where: str, step: Any) -> Iterator[ScenarioStep]:
     if type(repeat) is not int or not 1 <= repeat <= _MOST_REPEATS:
         raise ScenarioError(f"{where}repeat must be a whole number from 1 to {_MOST_REPEATS}, not {repeat!r}")
     for number in range(1, repeat + 1):
-        yield _step(where, _numbered(step, f"{number:02}"))
+        yield _step(where, _replaced(step, _NUMBER, f"{number:02}"))
 
 
-def _numbered(value: Any, number: str) -> Any:
+def _replaced(value: Any, placeholder: str, text: str) -> Any:
     if isinstance(value, str):
-        return value.replace(_NUMBER, number)
+        return value.replace(placeholder, text)
     if isinstance(value, list):
-        return [_numbered(each, number) for each in value]
-    return {key: _numbered(each, number) for key, each in value.items()} if isinstance(value, dict) else value
+        return [_replaced(each, placeholder, text) for each in value]
+    return {key: _replaced(each, placeholder, text) for key, each in value.items()} if isinstance(value, dict) else value
 
 
 def _step(where: str, step: Mapping[str, Any]) -> ScenarioStep:

@@ -15,6 +15,7 @@ from typing import Any
 
 from pytest_harness.evidence import (
     Call,
+    Companion,
     Deviation,
     Ending,
     Evidence,
@@ -82,6 +83,7 @@ def every() -> dict[str, Evidence]:
         "pi whose model calls a tool that is not there": surprised(pi()),
         "pi in company": in_company(),
         "pi that is free": free(pi()),
+        "pi beside another": beside_another(pi()),
     }
 
 
@@ -135,6 +137,21 @@ def surprised(evidence: Evidence) -> Evidence:
 def free(evidence: Evidence) -> Evidence:
     """A rollout of a scenario that leaves it to the harness how many turns it takes."""
     return surgery.with_manifest(evidence, scenario=evidence.manifest.scenario.model_copy(update={"turns": (1, 9)}))
+
+
+def beside_another(evidence: Evidence) -> Evidence:
+    """A rollout at the same time as another of the same harness."""
+    scenario = evidence.manifest.scenario.model_copy(update={"marker": "rollout-alder"})
+    other = Companion(
+        marker="rollout-birch",
+        key_digest=sha256(b"another key").hexdigest(),
+        calls=("another-call-0", "another-call-1"),
+        strayed=0,
+        began=0.5,
+        ended=2.5,
+        reward=RewardChoice(key="reward", text="1"),
+    )
+    return surgery.with_manifest(evidence, scenario=scenario, companions=(other,))
 
 
 def wordy(body: Json) -> None:

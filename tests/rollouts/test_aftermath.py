@@ -10,7 +10,7 @@ from harbor.models.trial.config import AgentConfig, EnvironmentConfig
 
 from pytest_harness.evidence import Grading
 from pytest_harness.rollouts.aftermath import Aftermath, kept
-from pytest_harness.rollouts.rollout import is_gone
+from pytest_harness.rollouts.player import is_gone
 from pytest_harness.rollouts.trial import run_trial
 from pytest_harness.sandboxes.bubblewrap import Sandbox
 from pytest_harness.sandboxes.local import LOCAL_SANDBOX

@@ -41,8 +41,8 @@ def test_the_scenarios_are_there():
     assert set(rewards) == {
         *("budget_stop", "compaction", "context_overflow", "cut_by_length", "cut_call", "cut_text", "edit_file", "empty_reply", "explore"),
         *("failing_parallel_call", "long_session", "malformed_arguments", "no_verdict", "parallel_calls", "rate_limited"),
-        *("reasoning_with_call", "server_error", "split_unicode", "subagent", "text_around_call", "unknown_tool", "write_file"),
-        "wrong_answer",
+        *("reasoning_with_call", "server_error", "split_unicode", "subagent", "text_around_call", "two_at_once", "unknown_tool"),
+        *("write_file", "wrong_answer"),
     }
     assert {name: reward for name, reward in rewards.items() if reward != 1.0} == {"no_verdict": None, "wrong_answer": 0.0}
     assert {SCENARIOS[name].task for name in SCENARIOS} == set(TASKS)

@@ -1,0 +1,113 @@
+"""One harness that plays a scenario: in a sandbox, with a session of its own at the proxy, from its start to the verifier's word."""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+
+from pytest_harness.capture import CaptureProxy
+from pytest_harness.capture.budget import Budget
+from pytest_harness.contract.grading import RESULT, REWARD_JSON, REWARD_TEXT
+from pytest_harness.evidence import Call, Ending, Grading
+from pytest_harness.provision import Installed
+from pytest_harness.rollouts.aftermath import Aftermath
+from pytest_harness.rollouts.engines import Engine
+from pytest_harness.rollouts.spec import RolloutSpec
+from pytest_harness.rollouts.trial import agent_config, local_sandbox, run_trial
+from pytest_harness.sandboxes.bubblewrap import Sandbox, SandboxDiedError
+from pytest_harness.sandboxes.gates import gate
+from pytest_harness.serving import BackgroundServer
+
+PROXY_PORT = 8555
+"""The port in the sandbox's own network namespace on which the proxy is reached: the same in every sandbox."""
+
+
+class Player:
+    """Plays the scenario of ``spec`` once, in the folder ``work``. Others may play at the same time, through the same proxy."""
+
+    def __init__(  # noqa: PLR0917 (what it plays, with what, where)
+        self, spec: RolloutSpec, installed: Installed, engine: Engine, proxy: CaptureProxy, server: BackgroundServer, work: Path
+    ) -> None:
+        self._spec = spec
+        self._installed = installed
+        self._engine = engine
+        self._server = server
+        self._work = work
+        self._sandboxes: list[Sandbox] = []
+        self.session = proxy.open_session(
+            engine.upstream,
+            journal=work / "journal.ndjson",
+            steer=engine.steer,
+            purpose=engine.purpose,
+            budget=Budget(calls=spec.scenario.budget),
+        )
+        # What runs in Harbor's process finds the proxy at a port of this machine's loopback, for this rollout alone.
+        self._outside = server.listen() if spec.seam.outside else None
+        self._address = f"127.0.0.1:{PROXY_PORT}" if self._outside is None else self._outside.url.removeprefix("http://")
+        self._aftermath = Aftermath(work=work, secret=self.session.key, address=self._address)
+
+    @property
+    def marker(self) -> str:
+        """What only its script says, where others play too."""
+        return self._spec.scenario.marker or ""
+
+    @property
+    def key_digest(self) -> str:
+        """SHA-256 of its key."""
+        return hashlib.sha256(self.session.key.encode()).hexdigest()
+
+    async def play(self) -> Ending:
+        """Run the trial."""
+        spec = self._spec
+        agent = spec.seam.render(
+            url=f"http://{self._address}",
+            key=self.session.key,
+            model=self._engine.upstream.model,
+            steps=spec.step_limit,
+            compacts=spec.scenario.needs == "compaction",
+        )
+        try:
+            with gate(self._serve_inside) as gate_key:
+                return await run_trial(
+                    agent=agent_config(agent, harness=spec.seam.harness, harness_version=self._installed.version),
+                    task=spec.scenario.task,
+                    sandbox=local_sandbox(self._installed, gate=gate_key, agent=agent),
+                    work=self._work,
+                    native_log=spec.seam.native.log,
+                    aftermath=self._aftermath,
+                )
+        finally:
+            self._engine.leave()
+
+    def close(self) -> tuple[Call, ...]:
+        """End the session; its calls. Raises JournalError."""
+        return self.session.close()
+
+    def clear_away(self) -> bool:
+        """End its sandbox if it still runs; whether it was gone."""
+        return all(map(is_gone, self._sandboxes))
+
+    @property
+    def grading(self) -> Grading | None:
+        """What was found between its end and the verifier's."""
+        return self._aftermath.grading()
+
+    def verdict(self) -> dict[str, str]:
+        """The files from which its reward is read, by their path."""
+        paths = {name: self._work / name for name in (RESULT, REWARD_JSON, REWARD_TEXT)}
+        return {name: path.read_text(encoding="utf-8", errors="replace") for name, path in paths.items() if path.is_file()}
+
+    def _serve_inside(self, sandbox: Sandbox) -> None:
+        self._sandboxes.append(sandbox)
+        if self._outside is None:
+            self._server.listen(sandbox.listener(PROXY_PORT))
+
+
+def is_gone(sandbox: Sandbox) -> bool:
+    """Whether nothing can be run in it any more; one that is still there is ended now."""
+    try:
+        sandbox.spawn(["/bin/true"]).wait()
+    except SandboxDiedError:
+        return True
+    sandbox.close()
+    return False
