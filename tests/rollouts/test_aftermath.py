@@ -15,6 +15,8 @@ from pytest_harness.rollouts.trial import run_trial
 from pytest_harness.sandboxes.bubblewrap import Sandbox
 from pytest_harness.sandboxes.local import LOCAL_SANDBOX
 
+pytestmark = pytest.mark.filterwarnings("ignore")  # Harbor's own; a rollout does not hear them either
+
 KEY = "sk-hc-" + hashlib.sha256(b"a key of a test").hexdigest()
 ADDRESS = "127.0.0.1:8555"
 
