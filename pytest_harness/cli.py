@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import datetime
 import io
 import os
 import sys
@@ -27,6 +28,7 @@ from pytest_harness.seams import SeamError, SeamTable
 
 if TYPE_CHECKING:
     from pytest_harness.reports.files import EvidenceOf
+    from pytest_harness.reports.gate import Settled
     from pytest_harness.reports.model import Report
 
 app = typer.Typer(
@@ -54,6 +56,13 @@ INTERRUPTED = 130
 """The exit code that shells give to what Ctrl-C ended."""
 
 Seams = Annotated[list[Path] | None, typer.Option("--seams", metavar="DIR", help="A folder with seam rows of your own; repeatable.")]
+
+
+ExpectedFailures = Annotated[
+    Path | None,
+    typer.Option("--expected-failures", metavar="FILE", help="TOML: failures that are expected, each with reason, link and expiry."),
+]
+Require = Annotated[str | None, typer.Option("--require", metavar="STATUS", help="Exit code 1 unless every seam is this: validated.")]
 
 
 def main() -> None:
@@ -184,6 +193,7 @@ def rollout(
 
 @app.command()
 def judge(
+    *,
     evidence: Annotated[
         Path, typer.Argument(parser=_folder, metavar="EVIDENCE", help=f"A folder that holds evidence, such as {EVIDENCE_DIR}.")
     ],
@@ -195,11 +205,13 @@ def judge(
             parser=_folder, metavar="DIR", help="Copy the trajectories to this folder, with the captured ids and logprobs filled in."
         ),
     ] = None,
+    expected_failures: ExpectedFailures = None,
+    require: Require = None,
 ) -> None:
     """Judge stored evidence again, without pytest: findings, matrix, report. Exit code 1 if something speaks against a seam."""
     from pytest_harness.reports.again import ReportError, judge_again  # noqa: PLC0415
     from pytest_harness.reports.findings import write_findings  # noqa: PLC0415
-    from pytest_harness.reports.terminal import print_findings, print_matrix, print_remarks  # noqa: PLC0415
+    from pytest_harness.reports.terminal import print_findings, print_matrix, print_remarks, print_settled  # noqa: PLC0415
 
     catalogue = load_catalogue(requirements)
     try:
@@ -210,17 +222,20 @@ def judge(
         with contextlib.suppress(OSError):  # evidence may well lie where nothing can be written
             write_findings(folder, each, catalogue.version)
     console = _console()
-    print_findings(judged.report, console)
-    print_remarks(judged.report, console)
-    print_matrix(judged.report, console)
-    _write_forms(judged.report, report_dir, judged.evidence_of, console)
+    settled = _settle(judged.report, catalogue, expected_failures, require)
+    print_findings(settled.report, console)
+    print_remarks(settled.report, console)
+    print_matrix(settled.report, console)
+    print_settled(settled, console)
+    _write_forms(settled.report, report_dir, judged.evidence_of, console)
     evidences = {folder: each.evidence for folder, each in judged.rollouts.items()}
     filled = fill_atif is None or _fill(fill_atif, evidences, catalogue, console)
-    raise SystemExit(0 if judged.report.ok and filled else 1)
+    raise SystemExit(0 if settled.ok and filled else 1)
 
 
 @app.command()
 def report(
+    *,
     folders: Annotated[
         list[Path],
         typer.Argument(parser=_folder, metavar="DIR...", help=f"Folders that hold evidence, or one with a report, such as {REPORT_DIR}."),
@@ -236,6 +251,8 @@ def report(
         Path | None,
         typer.Option(parser=_folder, metavar="DIR", help=f"Where it is written; of evidence {REPLAY_DIR}, of a report its own folder."),
     ] = None,
+    expected_failures: ExpectedFailures = None,
+    require: Require = None,
 ) -> None:
     """Write the report in every form: a page to open in a browser, JSON, Markdown, CTRF, JUnit, badge. Exit code 0 if it is written."""
     from pytest_harness.reports.again import ReportError, judge_again, read_report, stored_evidence  # noqa: PLC0415
@@ -245,7 +262,11 @@ def report(
     if compare:
         _compare(folders, console)
     if merge:
-        _merge(folders, load_catalogue(requirements), report_dir or REPORT_DIR, console)
+        _merge(
+            folders, load_catalogue(requirements), report_dir or REPORT_DIR, console, expected_failures=expected_failures, require=require
+        )
+    if expected_failures is not None or require is not None:
+        fail("--expected-failures and --require are for runs: give them to pytest, to judge, or to report --merge")
     written = [folder for folder in folders if (folder / REPORT).exists()]
     try:
         if not written:
@@ -281,24 +302,39 @@ def _compare(folders: list[Path], console: Console) -> NoReturn:
     raise SystemExit(1 if regressions else 0)
 
 
-def _merge(folders: list[Path], catalogue: Catalogue, report_dir: Path, console: Console) -> NoReturn:
+def _merge(
+    folders: list[Path], catalogue: Catalogue, report_dir: Path, console: Console, *, expected_failures: Path | None, require: str | None
+) -> NoReturn:
     """Write the report of all shards together; exit code 1 if something speaks against a seam, or a part is missing."""
     from pytest_harness.reports.again import ReportError  # noqa: PLC0415
     from pytest_harness.reports.shards import merge  # noqa: PLC0415
-    from pytest_harness.reports.terminal import print_findings, print_matrix, print_remarks  # noqa: PLC0415
+    from pytest_harness.reports.terminal import print_findings, print_matrix, print_remarks, print_settled  # noqa: PLC0415
 
     try:
         merged = merge(folders, catalogue)
     except ReportError as error:
         fail(str(error))
-    told = merged.judged.report
-    print_findings(told, console)
-    print_remarks(told, console)
-    print_matrix(told, console)
-    _write_forms(told, report_dir, merged.judged.evidence_of, console)
+    settled = _settle(merged.judged.report, catalogue, expected_failures, require)
+    print_findings(settled.report, console)
+    print_remarks(settled.report, console)
+    print_matrix(settled.report, console)
+    print_settled(settled, console)
+    _write_forms(settled.report, report_dir, merged.judged.evidence_of, console)
     for sentence in merged.missing:
         console.print(f"MISSING: {sentence}", highlight=False, markup=False, soft_wrap=True, style="bold red")
-    raise SystemExit(0 if told.ok and not merged.missing else 1)
+    raise SystemExit(0 if settled.ok and not merged.missing else 1)
+
+
+def _settle(told: Report, catalogue: Catalogue, expected_failures: Path | None, require: str | None) -> Settled:
+    """The report held against what the options ask for."""
+    from pytest_harness.reports.gate import Gate, GateError  # noqa: PLC0415
+
+    harnesses = {*SeamTable.load(), *(seam.harness for seam in told.seams)}
+    try:
+        gate = Gate.read(expected_failures, require, harnesses=harnesses, catalogue=catalogue)
+    except GateError as error:
+        fail(str(error))
+    return gate.settle(told, datetime.datetime.now(datetime.UTC).date())
 
 
 def _write_forms(told: Report, folder: Path, evidence_of: EvidenceOf, console: Console) -> None:

@@ -60,6 +60,8 @@ def pytest_addoption(parser: pytest.Parser, pluginmanager: pytest.PytestPluginMa
     option("requirements", "VERSION", "requirement set (default: the newest frozen one)")
     option("seams", "DIR", "a folder with seam rows of your own", repeat=True, parse=Path)
     option("scenarios", "DIR", "a folder with scenarios of your own", repeat=True, parse=Path)
+    option("expected-failures", "FILE", "TOML: failures that make the run no redder, each with reason, link and expiry", parse=Path)
+    option("require", "STATUS", "be red unless every seam has this verdict: validated")
     option("evidence-dir", "DIR", f"where evidence is kept (default: {EVIDENCE_DIR})", default=EVIDENCE_DIR, parse=Path)
     option("report-dir", "DIR", f"where the report is written (default: {REPORT_DIR}, for a replay {REPLAY_DIR})", parse=Path)
 

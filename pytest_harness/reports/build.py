@@ -89,6 +89,7 @@ def _seam(verdict: SeamVerdict, context: _Context) -> ReportedSeam:
         row=verdict.row,
         sandbox=verdict.sandbox,
         dialect=verdict.rollouts[0].evidence.manifest.seam.dialect,
+        scenarios=verdict.rollouts[0].evidence.manifest.seam.scenarios,
         status=verdict.status,
         why=verdict.why,
         required=verdict.required,

@@ -56,6 +56,12 @@ def is_broken(requirement: ReportedRequirement) -> bool:
     return requirement.standing in FAILING
 
 
+def is_excused(seam: ReportedSeam) -> bool:
+    """Whether all that speaks against the seam are failures that were expected."""
+    broken = [each for each in seam.requirements if is_broken(each) and is_binding(each)]
+    return seam.status in ("unstable", "unsupported") and not seam.stale_deviations and all(each.expected for each in broken)
+
+
 def did_not_come_up(requirement: ReportedRequirement) -> bool:
     """Whether it was looked for and is required only where it comes up."""
     return requirement.occasional and requirement.standing == "not_exercised" and bool(requirement.results)

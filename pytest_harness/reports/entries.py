@@ -6,12 +6,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
-from pytest_harness.reports.counts import is_binding, verdict_of
+from pytest_harness.reports.counts import is_binding, is_excused, verdict_of
 from pytest_harness.reports.model import Report, ReportedFinding, ReportedRequirement, ReportedSeam
 from pytest_harness.verdict import Standing, Status
 
 Outcome = Literal["passed", "failed", "error", "skipped", "noted"]
-"""``error``: a fault of ours; ``noted``: broken, and speaks against no verdict (a SHOULD, a draft, a known deviation)."""
+"""``error``: a fault of ours; ``noted``: broken, and speaks against no verdict (a SHOULD, a draft, a known deviation), or was
+expected to be."""
 
 VERDICT = "verdict"
 """The id of the entry that stands for the seam as a whole."""
@@ -67,7 +68,7 @@ def outcome_of(requirement: ReportedRequirement) -> Outcome:
         case "error":
             return "noted" if requirement.draft else "error"
         case "failed" | "unstable":
-            return "failed" if is_binding(requirement) else "noted"
+            return "failed" if is_binding(requirement) and not requirement.expected else "noted"
         case "deviation":
             return "noted"
 
@@ -85,7 +86,7 @@ def _of_verdict(seam: ReportedSeam) -> Outcome:
         case "untested":
             return "skipped"
         case "unstable" | "unsupported" | "blocked":
-            return "failed"
+            return "noted" if is_excused(seam) else "failed"
 
 
 def _message_of_verdict(seam: ReportedSeam) -> str:

@@ -51,6 +51,8 @@ class ReportedRequirement(Part):
     """How many attempts gave each result."""
     reasons: tuple[str, ...]
     findings: tuple[ReportedFinding, ...]
+    expected: str = ""
+    """Why it was expected to fail, where it did; then it makes the run no redder, and the verdict no better."""
 
 
 class ReportedAttempt(Part):
@@ -104,6 +106,8 @@ class ReportedSeam(Part):
     """SHA-256 of its row in the seam table."""
     sandbox: str
     dialect: str
+    scenarios: tuple[str, ...] = ()
+    """The scenarios that its row declares; empty where they are not recorded."""
     status: Status
     why: str
     """What speaks against it, or what is missing for ``validated``; empty if it is validated."""

@@ -20,6 +20,7 @@ from pytest_harness.reports.counts import (
     rollouts_of,
     verdict_of,
 )
+from pytest_harness.reports.gate import Settled
 from pytest_harness.reports.model import Report, ReportedRequirement
 from pytest_harness.verdict import Standing
 
@@ -81,6 +82,14 @@ def print_remarks(report: Report, console: Console) -> None:
                 _findings(console, requirement, "yellow", 1, f"{seam.name}: ")
             elif requirement.standing == "deviation":
                 _line(console, f"{seam.name}: {requirement.id} {requirement.title}: {_reasons(requirement)}", "yellow")
+
+
+def print_settled(settled: Settled, console: Console) -> None:
+    """Print which failures were expected, and what makes the run red beside the seams."""
+    for sentence in settled.excused:
+        _line(console, sentence, "yellow")
+    for sentence in settled.complaints:
+        _line(console, f"GATE: {sentence}", "bold red")
 
 
 def _findings(console: Console, requirement: ReportedRequirement, style: str, most: int, prefix: str = "") -> None:

@@ -142,13 +142,21 @@ class ConformanceSession:
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
         """Write the report; what only all attempts together show turns the run red too."""
         if not self.folders:
+            self._refuse_nothing(session)
             return
         from pytest_harness.reports.again import stored_evidence  # noqa: PLC0415 (workers and runs that collect only write none)
         from pytest_harness.reports.files import write_files  # noqa: PLC0415
 
-        self.report = report_of(self.plan, self.judged, self.folders)
+        self.settled = self.plan.gate.settle(report_of(self.plan, self.judged, self.folders), self.plan.today)
+        self.report = self.settled.report
         self.report_path = write_files(self.report, self.plan.report_dir, stored_evidence(self.report))
-        if not self.report.ok and session.exitstatus == pytest.ExitCode.OK:
+        if not self.settled.ok and session.exitstatus == pytest.ExitCode.OK:
+            session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+    def _refuse_nothing(self, session: pytest.Session) -> None:
+        """Where a verdict is required, a run that judged nothing is no pass."""
+        collects = self.config.option.collectonly or self.is_worker
+        if self.plan.gate.require is not None and not collects and session.exitstatus == pytest.ExitCode.OK:
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
@@ -156,7 +164,7 @@ class ConformanceSession:
         if self.report is None:
             return
         from pytest_harness.reports.files import PAGE  # noqa: PLC0415 (workers print nothing)
-        from pytest_harness.reports.terminal import print_matrix, print_remarks  # noqa: PLC0415
+        from pytest_harness.reports.terminal import print_matrix, print_remarks, print_settled  # noqa: PLC0415
 
         report = self.report
 
@@ -167,6 +175,7 @@ class ConformanceSession:
                 console.print(line, highlight=False, markup=False, soft_wrap=True, style="dim")
             print_remarks(report, console)
             print_matrix(report, console)
+            print_settled(self.settled, console)
 
         write_section(self.config, terminalreporter, "harness conformance", print_all)
         terminalreporter.write_line(f"report: {shown(self.report_path)}")

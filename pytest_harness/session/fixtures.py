@@ -77,8 +77,10 @@ def settle(request: pytest.FixtureRequest) -> Callable[[Loaded, Requirement], No
         request.node.user_properties.append(folder_property(folder))
         if not validity(evidence).valid:
             pytest.skip("the rollout is invalid, see test_rollout")
-        judged = Judged(folder, judge_one(evidence, requirement), request.config.stash[PLAN].sabotage)
+        plan = request.config.stash[PLAN]
+        judged = Judged(folder, judge_one(evidence, requirement), plan.sabotage)
         request.node.user_properties += [judged.to_property(), *judged.facts]
-        raise_outcome(judged)
+        manifest = evidence.manifest
+        raise_outcome(judged, plan.gate.excuse(manifest.harness, manifest.sandbox, requirement.id, plan.today))
 
     return settle

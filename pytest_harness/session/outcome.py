@@ -30,14 +30,16 @@ def category_of(judgement: Judgement) -> tuple[str, str, str] | None:
     return CATEGORIES.get(judgement.result)
 
 
-def raise_outcome(judged: Judged) -> None:
-    """Return for a pass, raise pytest's outcome for everything else."""
+def raise_outcome(judged: Judged, excuse: str | None = None) -> None:
+    """Return for a pass, raise pytest's outcome for everything else. ``excuse``: why a failure is expected."""
     judgement = judged.judgement
     if judgement.result == "passed":
         return
     if judgement.result == "error" and not judgement.requirement.draft:
         pytest.fail(f"{judgement.requirement.id}: {judgement.reason}", pytrace=False)
     if judgement.result == "failed" and judgement.requirement.binding:
+        if excuse is not None:
+            pytest.xfail(f"{judgement.requirement.id}: {excuse}")
         pytest.fail(explain(judged), pytrace=False)
     pytest.skip(judgement.reason or "; ".join(str(finding) for finding in judgement.findings))
 

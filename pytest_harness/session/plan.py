@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import datetime
 import difflib
 import uuid
 from collections.abc import Callable
@@ -14,6 +15,7 @@ import pytest
 from pytest_harness import saboteurs
 from pytest_harness.evidence import Evidence, EvidenceError, SeamFacts, find_evidence, read_evidence
 from pytest_harness.places import EVIDENCE_DIR, REPLAY_DIR, REPORT_DIR
+from pytest_harness.reports.gate import OPEN, Gate, GateError
 from pytest_harness.reports.model import Shard
 from pytest_harness.reports.shards import ShardError, part, read_shard
 from pytest_harness.requirements import Catalogue, Requirement, RequirementsError, load_catalogue
@@ -61,6 +63,10 @@ class Plan:
     """What makes the evidence of a live run."""
     engine: str | None = None
     """The engine of a live run."""
+    gate: Gate = OPEN
+    """What the run is held to, beside the verdicts."""
+    today: datetime.date = datetime.date.min
+    """The day that the gate goes by."""
     shard: Shard | None = None
     """Which part of a divided run this is; ``attempts`` are its own alone."""
     sabotage: str | None = None
@@ -98,8 +104,15 @@ def plan_of(config: pytest.Config) -> Plan:
         plan = _live(config, run_id, catalogue) if replay is None else Plan(run_id, catalogue, _stored(config, replay))
         plan = _divided(plan, config.getoption("harness_shard"))
         report_dir = config.getoption("harness_report_dir") or (REPORT_DIR if replay is None else REPLAY_DIR)
-        return replace(plan, evidence_dir=config.getoption("harness_evidence_dir"), report_dir=report_dir, sabotage=_sabotage(config))
-    except (SeamError, ScenarioError, RequirementsError, EvidenceError) as error:
+        return replace(
+            plan,
+            evidence_dir=config.getoption("harness_evidence_dir"),
+            report_dir=report_dir,
+            sabotage=_sabotage(config),
+            gate=_gate(config, plan),
+            today=datetime.datetime.now(datetime.UTC).date(),
+        )
+    except (SeamError, ScenarioError, RequirementsError, EvidenceError, GateError) as error:
         raise pytest.UsageError(str(error)) from None
 
 
@@ -115,6 +128,13 @@ def _divided(plan: Plan, text: str | None) -> Plan:
         raise pytest.UsageError(f"--shard {text}: there are only {len(plan.attempts)} rollouts to divide; make it that many shards at most")
     shard = Shard(index=index, count=count, rollouts=tuple(attempt.id for attempt in plan.attempts))
     return replace(plan, attempts=tuple(part(plan.attempts, index, count)), shard=shard)
+
+
+def _gate(config: pytest.Config, plan: Plan) -> Gate:
+    path: Path | None = config.getoption("harness_expected_failures")
+    rows = () if path is None else SeamTable.load(*config.getoption("harness_seams"))
+    harnesses = {*rows, *(attempt.seam.harness for attempt in plan.attempts)}
+    return Gate.read(path, config.getoption("harness_require"), harnesses=harnesses, catalogue=plan.catalogue)
 
 
 def _sabotage(config: pytest.Config) -> str | None:
