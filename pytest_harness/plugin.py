@@ -13,7 +13,9 @@ import pytest
 
 from pytest_harness.places import EVIDENCE_DIR, REPLAY_DIR, REPORT_DIR
 
-SUBJECTS = ("--harness", "--replay", "--proxy", "--runtime", "--llm-url")
+SUBJECTS = ("--harness", "--replay", "--proxy", "--runtime", "--verifier", "--llm-url")
+ALONE = ("proxy", "runtime", "verifier", "llm-url")
+"""The subjects that a run judges one of."""
 
 
 def pytest_addoption(parser: pytest.Parser, pluginmanager: pytest.PytestPluginManager) -> None:
@@ -53,6 +55,7 @@ def pytest_addoption(parser: pytest.Parser, pluginmanager: pytest.PytestPluginMa
     option("replay", "DIR", "judge stored evidence again, start nothing", parse=Path)
     option("proxy", "SPEC", "judge a capture proxy: 'bundled', 'openenv', or an adapter class as module:Class")
     option("runtime", "SPEC", "judge a white-box runtime: 'bundled', 'openenv', or an adapter class as module:Class")
+    option("verifier", "SPEC", "judge a sandbox with its verifier: 'local', a backend of Harbor, or a class of either kind as module:Class")
     option("llm-url", "URL", "judge an engine: any endpoint of OpenAI's chat completions, such as http://127.0.0.1:8000/v1")
     option("model", "NAME", "with --llm-url: the model, where it serves several; with --engine=vllm: what a vllm of yours is to serve")
     option("llm-key-env", "NAME", "with --llm-url: the variable that holds the engine's key")
@@ -68,7 +71,7 @@ def pytest_addoption(parser: pytest.Parser, pluginmanager: pytest.PytestPluginMa
 
 def pytest_configure(config: pytest.Config) -> None:
     """Take over the run if a subject was named."""
-    alone = [name for name in ("proxy", "runtime", "llm-url") if config.getoption(f"harness_{name.replace('-', '_')}") is not None]
+    alone = [name for name in ALONE if config.getoption(f"harness_{name.replace('-', '_')}") is not None]
     if len(alone) > 1:
         raise pytest.UsageError(f"--{' and --'.join(alone)} name a subject each; run pytest once for each")
     if alone == ["llm-url"]:
@@ -83,6 +86,10 @@ def pytest_configure(config: pytest.Config) -> None:
         from pytest_harness.session.runtime import RuntimeSession  # noqa: PLC0415 (likewise)
 
         config.pluginmanager.register(RuntimeSession(config), "harness-conformance-runtime")
+    elif alone == ["verifier"]:
+        from pytest_harness.session.verifier import VerifierSession  # noqa: PLC0415 (likewise)
+
+        config.pluginmanager.register(VerifierSession(config), "harness-conformance-verifier")
     elif config.getoption("harness_harness") or config.getoption("harness_replay") is not None:
         from pytest_harness.session import ConformanceSession  # noqa: PLC0415 (inert runs do not pay for it)
 

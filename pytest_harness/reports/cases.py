@@ -170,12 +170,8 @@ def write_report(report: CaseReport, folder: Path) -> Path:
 
 def print_report(report: CaseReport, console: Console) -> None:
     """Print the row, then a line for each requirement that is broken, with its first finding."""
-    table = Table(box=SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0), title="requirements met of those exercised", title_justify="left")
-    table.add_column(report.kind)
-    for family in report.families:
-        table.add_column(family, justify="right", no_wrap=True)
-    table.add_row(Text(report.subject), *(cell(standings) for standings in report.families.values()))
-    console.print(table)
+    if report.families:  # a set may hold only drafts for a subject
+        console.print(_row(report))
     for entry in report.requirements:
         if entry.standing == "failed":
             first, more = entry.findings[0], len(entry.findings) - 1
@@ -196,3 +192,12 @@ def print_report(report: CaseReport, console: Console) -> None:
         console.print(report.headline, highlight=False, markup=False, soft_wrap=True)
     versions = ", ".join(f"{name} {version}" for name, version in report.versions.items())
     console.print(f"{versions}: {report.ran} of {report.required} required checks ran", highlight=False, markup=False)
+
+
+def _row(report: CaseReport) -> Table:
+    table = Table(box=SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0), title="requirements met of those exercised", title_justify="left")
+    table.add_column(report.kind)
+    for family in report.families:
+        table.add_column(family, justify="right", no_wrap=True)
+    table.add_row(Text(report.subject), *(cell(standings) for standings in report.families.values()))
+    return table

@@ -1,0 +1,61 @@
+"""The agent of the verifier suite: it runs one command and then ends in the way that the case asks for."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any, Literal, override
+
+from harbor.agents.base import BaseAgent
+from harbor.agents.installed.base import AgentAuthenticationError, ApiRateLimitError, NonZeroAgentExitCodeError
+from harbor.environments.base import BaseEnvironment
+from harbor.models.agent.context import AgentContext
+
+ACTING_AGENT = "pytest_harness.verifiers.agents:ActingAgent"
+
+Act = Literal["end", "raise", "exit", "hang", "rate_limit", "no_login", "lose_sandbox", "fail_setup", "hang_setup"]
+"""What the agent does once its command has run; the last two come before it."""
+
+_ERRORS: dict[str, Exception] = {
+    "raise": ValueError("the agent raised this on purpose"),
+    "exit": NonZeroAgentExitCodeError("the agent exited with 3 on purpose"),
+    "rate_limit": ApiRateLimitError("the agent says that it was rate limited, on purpose"),
+    "no_login": AgentAuthenticationError("the agent says that it has no login, on purpose"),
+}
+
+
+class ActingAgent(BaseAgent):
+    """Runs ``command`` in the sandbox and ends by ``act``."""
+
+    def __init__(self, logs_dir: Path, *, act: Act, command: str, variables: dict[str, str], **kwargs: Any) -> None:
+        super().__init__(logs_dir, **kwargs)
+        self._act = act
+        self._command = command
+        self._variables = variables
+
+    @staticmethod
+    @override
+    def name() -> str:
+        return "acting"
+
+    @override
+    def version(self) -> str:
+        return "1"
+
+    @override
+    async def setup(self, environment: BaseEnvironment) -> None:
+        if self._act == "fail_setup":
+            raise RuntimeError("the agent could not be set up, on purpose")
+        if self._act == "hang_setup":
+            await asyncio.Event().wait()
+
+    @override
+    async def run(self, instruction: str, environment: BaseEnvironment, context: AgentContext) -> None:
+        await environment.exec(self._command, env=self._variables)
+        if self._act in _ERRORS:
+            raise _ERRORS[self._act]
+        if self._act == "hang":
+            await asyncio.Event().wait()
+        if self._act == "lose_sandbox":
+            await environment.stop(delete=True)
+            await environment.exec("true")

@@ -1,0 +1,245 @@
+"""What one test works with: the sandbox under test, and trials in it."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import os
+import tempfile
+import warnings
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Self
+
+from harbor.models.trial.config import AgentConfig, TaskConfig, TrialConfig
+from harbor.trial.hooks import TrialEvent, TrialHookEvent
+from harbor.trial.trial import Trial
+
+from pytest_harness.evidence import Ending, Evidence
+from pytest_harness.rollouts.offline import import_litellm_offline
+from pytest_harness.sandboxes.local import ERROR_POLICY
+from pytest_harness.verifiers.agents import ACTING_AGENT
+from pytest_harness.verifiers.boxes import Box
+from pytest_harness.verifiers.plays import OPERATORS_ENVIRONMENT, Counted, Play, Silent
+from pytest_harness.verifiers.reported import Told, evidence_of, told_in_reports
+from pytest_harness.wire.outcome import NotExercised, expect, same
+
+TRIAL = "trial"
+DOCKERFILE = "FROM debian:bookworm-slim\n\nWORKDIR /app\n"
+
+
+class Subject:
+    """A sandbox with its verifier. Use it as a context manager."""
+
+    def __init__(self, name: str, box: Box) -> None:
+        self.name = name
+        self.box = box
+        self._open = contextlib.ExitStack()
+        self._played: dict[Play, Played] = {}
+
+    def __enter__(self) -> Self:
+        self._folder = Path(self._open.enter_context(tempfile.TemporaryDirectory(prefix="harness-verifier-")))
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._open.close()
+
+    @contextlib.contextmanager
+    def case(self) -> Iterator[Case]:
+        """What one test gets."""
+        yield Case(self)
+
+    def played(self, play: Play) -> Played:
+        """What became of this trial. One that several requirements speak of is run once."""
+        if play not in self._played:
+            work = self._folder / str(len(self._played))
+            task = _write_task(work / "task", play)
+            with _operators_environment():
+                ending = asyncio.run(_run(_config(self.box, play, task, work), play))
+            self._played[play] = Played(evidence_of(self.name, work, ending))
+        return self._played[play]
+
+
+@dataclass(frozen=True)
+class Played:
+    """One trial as evidence, as a rollout would leave it."""
+
+    evidence: Evidence
+
+    @property
+    def result(self) -> Mapping[str, Any]:
+        """What Harbor recorded; empty where it recorded nothing."""
+        return self.evidence.trial_result or {}
+
+    @property
+    def rewards(self) -> Any:
+        """What Harbor says that the verifier gave."""
+        return (self.result.get("verifier_result") or {}).get("rewards")
+
+    @property
+    def valid(self) -> bool:
+        """Whether Harbor calls the reward valid."""
+        return self.result.get("reward_valid") is True
+
+    @property
+    def exception(self) -> str | None:
+        """The name of what went wrong, if anything did."""
+        recorded = (self.result.get("exception_info") or {}).get("exception_type")
+        return recorded or self.evidence.manifest.ending.exception_type
+
+    @property
+    def told(self) -> Told:
+        """The same in the reports."""
+        return told_in_reports(self.evidence)
+
+    def document(self) -> dict[str, Any]:
+        """For the findings."""
+        message = (self.result.get("exception_info") or {}).get("exception_message", "")
+        return {"rewards": self.rewards, "reward_valid": self.valid, "exception": self.exception, "message": message[-400:]}
+
+
+class TrialLog:
+    """The trials of one test, for the findings."""
+
+    def __init__(self) -> None:
+        self.played: list[Played] = []
+
+    def documents(self, last: int = 1) -> list[dict[str, Any]]:
+        """The last few, as JSON."""
+        return [played.document() for played in self.played[-last:]]
+
+
+class Case:
+    """One test's view of the subject. Everything here raises Broken where it is not as asked."""
+
+    def __init__(self, subject: Subject) -> None:
+        self._subject = subject
+        self.log = TrialLog()
+
+    def play(self, play: Play) -> Played:
+        """Run one trial."""
+        played = self._subject.played(play)
+        self.log.played.append(played)
+        return played
+
+    def counts(self, counted: Counted) -> None:
+        """The reward is there as it was written, valid, and in the reports as well."""
+        played = self.play(counted.play)
+        same(played.rewards, dict(counted.rewards), "the rewards")
+        expect(played.valid, "a reward that is called valid", f"reward_valid false, {played.exception}")
+        alone = next(iter(counted.rewards.values())) if len(counted.rewards) == 1 else None
+        told = played.told
+        same(
+            (told.of_json, told.of_html, told.mean),
+            (alone, alone, alone),
+            "the reward in report.json, in the data of the page, and the mean",
+        )
+
+    def is_void(self, counted: Counted) -> None:
+        """The reward is there as it was written and does not count: it is in no mean."""
+        played = self.play(counted.play)
+        same(played.rewards, dict(counted.rewards), "the rewards")
+        expect(not played.valid, "a reward that is not called valid", played.exception)
+        same((played.told.graded, played.told.mean), (0, None), "the rewards that count, and their mean")
+
+    def is_silent(self, silent: Silent) -> None:
+        """There is no reward, nothing calls one valid, and no form of the report makes a number of it."""
+        played = self.play(silent.play)
+        expect(not played.rewards, "no rewards", played.rewards)
+        expect(not played.valid, "reward_valid false", "reward_valid true")
+        told = played.told
+        same(told.grade.value, None, "the reward as we read it")
+        for form, value in (("report.json", told.of_json), ("the data of the page", told.of_html), ("the mean", told.mean)):
+            same(value, None, f"the reward in {form}")
+        same(told.of_markdown, "none", "the reward in the Markdown page")
+        same(told.graded, 0, "the number of rewards that count")
+
+    def is_named(self, silent: Silent) -> None:
+        """What went wrong is recorded by its name, and blamed on whom it is to be blamed on."""
+        played = self.play(silent.play)
+        if played.rewards:
+            raise NotExercised("a reward was given")
+        if silent.any_exception:
+            expect(played.exception, "an exception that says what happened", "none")
+        elif silent.exceptions:
+            expect(played.exception in silent.exceptions, " or ".join(sorted(silent.exceptions)), played.exception)
+        else:
+            same(played.exception, None, "the exception")
+        grade = played.told.grade
+        if silent.blame is not None:
+            same(grade.blame, silent.blame, "who is to blame")
+        expect(grade.reason, "a reason for people", "none")
+
+
+def _config(box: Box, play: Play, task: Path, work: Path) -> TrialConfig:
+    return TrialConfig(
+        task=TaskConfig(path=task),
+        trials_dir=work,
+        trial_name=TRIAL,
+        agent=AgentConfig(
+            import_path=ACTING_AGENT,
+            kwargs={"act": play.act, "command": play.command, "variables": dict(play.agent_variables)},
+            override_timeout_sec=play.agent_sec,
+            override_setup_timeout_sec=play.setup_sec,
+        ),
+        environment=box.environment(broken=play.broken),
+        verifier=box.grading(disabled=play.disabled),
+        override_error_policy=ERROR_POLICY,
+    )
+
+
+async def _run(config: TrialConfig, play: Play) -> Ending:
+    """Run the trial. Whatever Harbor raises is how it ended."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # a host that turns warnings into errors means its own code, not Harbor's
+            import_litellm_offline()
+            logging.getLogger("harbor").propagate = False
+            trial = await Trial.create(config)
+            if play.lost_while_grading:
+
+                async def lose(_: TrialHookEvent) -> None:
+                    await trial.agent_environment.stop(delete=True)
+
+                trial.add_hook(TrialEvent.VERIFICATION_START, lose)
+            await trial.run()
+    except Exception as error:  # noqa: BLE001 (it is what the case asks about)
+        return Ending(how="raised", exception_type=type(error).__name__, exception_message=str(error))
+    return Ending(how="finished")
+
+
+def _write_task(task: Path, play: Play) -> Path:
+    variables = "".join(f'{name} = "{value}"\n' for name, value in play.verifier_variables)
+    health = '[environment.healthcheck]\ncommand = "false"\nretries = 1\n' if play.unhealthy else ""
+    files = {
+        "instruction.md": "Do what the case asks for.\n",
+        "task.toml": (
+            'schema_version = "1.4"\n[task]\nname = "harness-conformance/verifier"\n'
+            f"[verifier]\ntimeout_sec = {play.verifier_sec}\n[verifier.env]\n{variables}"
+            f'[environment]\nworkdir = "/app"\n{health}'
+        ),
+        "environment/Dockerfile": DOCKERFILE,
+        "tests/test.sh": f"#!/bin/bash\ncd /app || exit 1\n{play.verdict}\n",
+    }
+    for name, content in files.items():
+        path = task / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(content, encoding="utf-8")
+    return task
+
+
+@contextlib.contextmanager
+def _operators_environment() -> Iterator[None]:
+    """What Harbor takes an operator's keys from; as it was when this ends."""
+    before = {name: os.environ.get(name) for name in OPERATORS_ENVIRONMENT}
+    os.environ.update(OPERATORS_ENVIRONMENT)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value
