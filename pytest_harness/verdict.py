@@ -154,8 +154,7 @@ def seam_verdict(rollouts: Iterable[Rollout], catalogue: Catalogue) -> SeamVerdi
     group = _with_group_findings(tuple(rollouts))
     first = group[0].evidence.manifest
     valid = [rollout for rollout in group if rollout.validity.valid]
-    applicable = {requirement.id for rollout in group for requirement in catalogue.applicable(rollout.evidence.manifest.seam)}
-    requirements = tuple(_requirement(requirement, valid) for requirement in catalogue if requirement.id in applicable)
+    requirements = tuple(_requirement(requirement, valid) for requirement in _applicable(group, catalogue))
     musts = [verdict for verdict in requirements if verdict.requirement.binding and verdict.due]
     stale = _stale(valid, requirements)
     status, why = _status(group, valid, requirements, stale)
@@ -174,6 +173,16 @@ def seam_verdict(rollouts: Iterable[Rollout], catalogue: Catalogue) -> SeamVerdi
         mean_reward=None if _mixed_keys(group) else mean(rollout.grade.counted for rollout in group),
         rewards=dict(Counter(rollout.grade.state for rollout in group)),
     )
+
+
+def _applicable(group: tuple[Rollout, ...], catalogue: Catalogue) -> tuple[Requirement, ...]:
+    """What applies to any of them, in order; it is occasional only where it is so for all of them."""
+    applicable: dict[str, Requirement] = {}
+    for rollout in group:
+        for requirement in catalogue.applicable(rollout.evidence.manifest.seam):
+            if requirement.id not in applicable or applicable[requirement.id].occasional:
+                applicable[requirement.id] = requirement
+    return tuple(applicable[requirement.id] for requirement in catalogue if requirement.id in applicable)
 
 
 def _with_group_findings(group: tuple[Rollout, ...]) -> tuple[Rollout, ...]:

@@ -10,7 +10,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from pytest_harness.evidence.model import Dialect, Record, SeamFacts, TrajectoryFormat
+from pytest_harness.evidence.model import Acts, Dialect, Record, SeamFacts, TrajectoryFormat
 
 Level = Literal["MUST", "SHOULD"]
 Subject = Literal["seam", "engine", "proxy", "sandbox", "runtime"]
@@ -38,6 +38,17 @@ FAMILIES = {
     "RUN": "White-box runtimes",
     "SEA": "Seam",
 }
+
+_OF_CALLS = frozenset(
+    {
+        *("TOK-012", "STR-006", "FIN-004", "ATF-003", "ATF-004", "ATF-023"),
+        *("PAR-001", "PAR-002", "PAR-003", "PAR-004", "PAR-005", "PAR-006", "PAR-007", "PAR-008", "PAR-010", "PAR-011"),
+        *("PAR-014", "PAR-015", "PAR-016"),
+    }
+)
+OUT_OF_REACH: dict[Acts | None, frozenset[str]] = {"commands": _OF_CALLS, "files": _OF_CALLS | {"SEA-003"}}
+"""What a good rollout cannot come to by how the harness acts: what speaks of calls and their results where there are no tools, and of
+commands where there are only files. The released sets do not say so of their requirements, and are not changed any more."""
 
 Sentence = Annotated[str, Field(pattern=r"^\S(.*\S)?\.$")]
 
@@ -133,8 +144,17 @@ class Catalogue:
         return Catalogue(self.version, tuple(requirement for requirement in self.requirements if subject in requirement.subjects))
 
     def applicable(self, seam: SeamFacts, engine: str | None = None) -> tuple[Requirement, ...]:
-        """The requirements that apply to this seam (and engine, if one is named), in order."""
-        return tuple(requirement for requirement in self.requirements if requirement.applies.to(seam, engine))
+        """The requirements that apply to this seam (and engine, if one is named), in order.
+
+        What is out of its reach is occasional for it: nobody waits for it, and a call that comes up all the same, in its log or on the
+        wire, is judged.
+        """
+        beyond = OUT_OF_REACH.get(seam.acts_by, frozenset())
+        return tuple(
+            requirement.model_copy(update={"occasional": True}) if requirement.id in beyond else requirement
+            for requirement in self.requirements
+            if requirement.applies.to(seam, engine)
+        )
 
 
 def close_to(name: str, names: Iterable[str]) -> str:

@@ -15,7 +15,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, PrivateAttr, StringConstraints, model_validator
 from pydantic_core import PydanticCustomError
 
-from pytest_harness.evidence.model import Accounting, Deviation, Dialect, SeamFacts, TrajectoryFormat
+from pytest_harness.evidence.model import Accounting, Acts, Deviation, Dialect, SeamFacts, TrajectoryFormat
 from pytest_harness.seams.limits import Limits
 from pytest_harness.seams.placeholders import fill, merge
 
@@ -364,12 +364,20 @@ class Seam(Row):
             scenarios=self.scenarios,
             deviations=self.deviations,
             accounting=self.accounting,
+            acts_by=self.acts_by,
         )
+
+    @property
+    def acts_by(self) -> Acts | None:
+        """How it comes to act; None where the row does not say."""
+        if self.shell is None:
+            return None if self.edit is None else "files"
+        return "calls" if self.shell.text is None else "commands"
 
     def meets(self, need: str | None) -> bool:
         """Whether it has what a scenario needs: a table of the row, or ``tools``."""
         if need == "tools":
-            return self.shell is not None and self.shell.text is None
+            return self.acts_by == "calls"
         return need is None or getattr(self, need) is not None
 
     def delegation(self, prompt: str) -> tuple[str, dict[str, JsonValue]]:

@@ -16,6 +16,7 @@ from pytest_harness.requirements import (
     read_set,
     to_markdown,
 )
+from pytest_harness.requirements.model import OUT_OF_REACH
 from pytest_harness.resources import resource
 
 ENTRY = """
@@ -164,3 +165,18 @@ def test_a_faulty_set_is_refused_with_file_entry_and_key(tmp_path, text, sentenc
 def test_the_page_of_the_requirements_is_made_from_the_newest_set():
     page = resource("docs", "requirements.md").read_text(encoding="utf-8")
     assert page == to_markdown(read_set()), "run python -m pytest_harness.requirements > docs/requirements.md"
+
+
+@pytest.mark.parametrize("version", catalogue_versions())
+@pytest.mark.parametrize("acts", ["commands", "files"])
+def test_what_is_out_of_reach_applies_and_is_occasional(version, acts):
+    catalogue = load_catalogue(version)
+    reach, beyond = ({each.id: each.occasional for each in catalogue.applicable(seam(acts_by=by))} for by in ("calls", acts))
+    assert reach == {each.id: each.occasional for each in catalogue.applicable(seam())}
+    changed = {name for name in reach if beyond[name] != reach[name]}
+    assert changed == {name for name in OUT_OF_REACH[acts] if name in reach}
+    assert reach.keys() == beyond.keys()
+
+
+def test_only_what_there_is_can_be_out_of_reach():
+    assert all(name in load_catalogue() for names in OUT_OF_REACH.values() for name in names)

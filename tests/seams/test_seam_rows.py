@@ -93,6 +93,14 @@ def test_the_facts_are_those_of_the_row_and_the_digest_is_stable():
     assert len(first.digest) == 64
 
 
+@pytest.mark.parametrize(
+    ("name", "acts"),
+    [("pi", "calls"), ("mini-swe-agent", "calls"), ("mini-swe-agent-text", "commands"), ("terminus-2", "commands"), ("aider", "files")],
+)
+def test_the_facts_say_how_the_harness_comes_to_act(name, acts):
+    assert SeamTable.load()[name].facts.acts_by == acts
+
+
 values = st.recursive(
     st.one_of(
         st.none(), st.booleans(), st.integers(), st.text(), st.sampled_from(["{url}", "a {key} b", "{model}{model}", "${key}", "{other}"])
