@@ -140,6 +140,51 @@ def test_what_cannot_be_asked_of_model_and_harness_is_told_with_its_key(write, o
     assert str(error.value).startswith(f"{folder / 'mine.toml'}: {said}")
 
 
+IN_COMPANY = """
+title = "A title"
+task = "task"
+reward = 1
+companions = 2
+[[steps]]
+shell = ["touch {rollout}"]
+[[steps]]
+repeat = 2
+text = "{rollout} {n}"
+"""
+
+
+def test_rollouts_in_company_have_a_script_each_that_differs_in_one_word(write):
+    mine = ScenarioTable.load(write(IN_COMPANY))["mine"]
+    assert [each.marker for each in mine.rollouts] == ["rollout-alder", "rollout-birch", "rollout-cedar"]
+    assert [each.steps[0].shell for each in mine.rollouts] == [(f"touch {each.marker}",) for each in mine.rollouts]
+    assert [each.steps[2].text for each in mine.rollouts] == [f"{each.marker} 02" for each in mine.rollouts]
+    assert mine.facts.marker == "rollout-alder"
+    assert [each.rollouts for each in mine.rollouts[1:]] == [(each,) for each in mine.rollouts[1:]]
+
+
+def test_a_rollout_that_runs_alone_has_no_other_and_no_word_of_its_own(write):
+    mine = ScenarioTable.load(write(GOOD.replace("Look.", "Look at {rollout}.")))["mine"]
+    assert mine.rollouts == (mine,)
+    assert (mine.facts.marker, mine.steps[0].text) == (None, "Look at {rollout}.")
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ("companions = 2", "companions = 0", "companions must be a whole number from 1 to 3, not 0"),
+        ("companions = 2", "companions = 4", "companions must be a whole number from 1 to 3, not 4"),
+        ("companions = 2", "companions = true", "companions must be a whole number from 1 to 3, not True"),
+        ("{rollout}", "it", "companions needs a step that says {rollout}, which is another word in each rollout and tells them apart"),
+        ("[[steps]]", "[[stops]]", "unknown key 'stops'; did you mean steps?"),
+    ],
+)
+def test_company_that_cannot_be_given_is_told_with_its_key(write, old, new, said):
+    folder = write(IN_COMPANY.replace(old, new))
+    with pytest.raises(ScenarioError) as error:
+        ScenarioTable.load(folder)
+    assert str(error.value) == f"{folder / 'mine.toml'}: {said}"
+
+
 KINDS = "error or overflow or cut or length or empty or malformed or unknown_tool"
 FAULTS = """
 [[faults]]
