@@ -7,16 +7,13 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from pydantic import ValidationError
-
 from pytest_harness import saboteurs
 from pytest_harness.evidence import Evidence, EvidenceError, find_evidence, read_evidence
 from pytest_harness.reports.build import build_report
 from pytest_harness.reports.files import EvidenceOf
 from pytest_harness.reports.model import Report, ReportedAttempt
-from pytest_harness.reports.store import REPORT
+from pytest_harness.reports.store import REPORT, NoReportError, load_report
 from pytest_harness.requirements import Catalogue
-from pytest_harness.textfile import TextFileError, read_text
 from pytest_harness.verdict import Rollout, seam_verdicts
 
 
@@ -56,18 +53,11 @@ def judge_again(roots: Iterable[Path], catalogue: Catalogue) -> JudgedAgain:
 
 def read_report(folder: Path) -> Report:
     """The report that a run wrote into this folder, or that is this file. Raises ReportError."""
-    path = folder if folder.is_file() else folder / REPORT
     try:
-        return Report.model_validate_json(read_text(path))
-    except TextFileError as error:
-        raise ReportError(f"{error}; name a folder that a run wrote its report into") from None
-    except ValidationError as error:
-        first = error.errors()[0]
-        key = ".".join(str(part) for part in first["loc"]) or "the document"
-        raise ReportError(
-            f"{path} is no report that this version reads: {key}: {first['msg']}; make it again from its evidence: "
-            "harness-conformance judge EVIDENCE"
-        ) from None
+        return load_report(folder if folder.is_file() else folder / REPORT)
+    except NoReportError as error:
+        advice = "name a folder that a run wrote its report into, or make it again from its evidence: harness-conformance judge EVIDENCE"
+        raise ReportError(f"{error}; {advice}") from None
 
 
 def stored_evidence(report: Report) -> EvidenceOf:

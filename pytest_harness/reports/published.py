@@ -16,15 +16,12 @@ from functools import cached_property
 from pathlib import Path
 from typing import Literal
 
-from pydantic import ValidationError
-
 from pytest_harness.places import EVIDENCE_DIR
 from pytest_harness.reports.counts import engines_of, is_binding, rollouts_of, verdict_of
 from pytest_harness.reports.markdown import LEGEND, matrix_table, seam_page, table, text
 from pytest_harness.reports.model import Part, Report, ReportedSeam
-from pytest_harness.reports.store import as_json
+from pytest_harness.reports.store import NoReportError, as_json, load_report
 from pytest_harness.seams import Seam, SeamTable
-from pytest_harness.textfile import TextFileError, read_text
 from pytest_harness.verdict import Standing, Status
 
 SEAMS = "seams"
@@ -184,13 +181,9 @@ class Published:
 def read_report(path: Path) -> Report:
     """A published report, of one seam. Raises PublishError."""
     try:
-        report = Report.model_validate_json(read_text(path))
-    except TextFileError as error:
-        raise PublishError(str(error)) from None
-    except ValidationError as error:
-        first = error.errors()[0]
-        key = ".".join(str(part) for part in first["loc"]) or "the document"
-        raise PublishError(f"{path} is no report: {key}: {first['msg']}; publish it again") from None
+        report = load_report(path)
+    except NoReportError as error:
+        raise PublishError(f"{error}; publish it again") from None
     if len(report.seams) != 1 or report.sabotage is not None:
         raise PublishError(f"{path} is not the honest report of one seam; publish it again")
     return report

@@ -5,12 +5,28 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from pydantic import BaseModel
+from pydantic import BaseModel, ValidationError
 
 from pytest_harness.reports.model import Report
-from pytest_harness.textfile import write_text
+from pytest_harness.textfile import TextFileError, read_text, write_text
 
 REPORT = "report.json"
+
+
+class NoReportError(Exception):
+    """A file that holds no report; the message says which, and what is wrong with it. What to do is for the caller to say."""
+
+
+def load_report(path: Path) -> Report:
+    """The report in this file. Raises NoReportError."""
+    try:
+        return Report.model_validate_json(read_text(path))
+    except TextFileError as error:
+        raise NoReportError(str(error)) from None
+    except ValidationError as error:
+        first = error.errors()[0]
+        key = ".".join(str(part) for part in first["loc"]) or "the document"
+        raise NoReportError(f"{path} is no report that this version reads: {key}: {first['msg']}") from None
 
 
 def write_report(report: Report, folder: Path) -> Path:

@@ -8,7 +8,10 @@ import pytest
 from typer.testing import CliRunner
 
 from pytest_harness import cli
+from pytest_harness.reports.again import ReportError, read_report
 from pytest_harness.reports.files import page_names
+from pytest_harness.reports.published import PublishError
+from pytest_harness.reports.published import read_report as read_published
 
 EVIDENCE = Path(__file__).resolve().parents[2] / "fixtures" / "evidence"
 FORMS = {"report.json", "index.html", "matrix.md", "ctrf.json", "junit.xml", "badge.json", "pages"}
@@ -100,3 +103,16 @@ def test_seams_whose_pages_would_have_one_name_have_one_each(judged):
     found = page_names(judged.report.model_copy(update={"seams": seams}))
     assert len(set(found)) == len(names)
     assert all("/" not in name and not name.startswith(".") for name in found)
+
+
+@pytest.mark.parametrize("content", ["{", '{"report_version": 1}', "\ud800"])
+def test_a_published_report_and_one_of_a_run_are_refused_for_the_same_reason(tmp_path, content):
+    path = tmp_path / "report.json"
+    path.write_text(content, errors="surrogatepass")
+    with pytest.raises(ReportError) as of_a_run:
+        read_report(tmp_path)
+    with pytest.raises(PublishError) as published:
+        read_published(path)
+    reasons = {str(error.value).rpartition("; ")[0] for error in (of_a_run, published)}
+    assert len(reasons) == 1
+    assert reasons.pop().startswith(f"{path} ")
