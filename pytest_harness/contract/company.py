@@ -15,22 +15,12 @@ COMPANIONS = "manifest.json companions"
 @check("ISO-009")
 def rollouts_at_the_same_time_do_not_mix(evidence: Evidence) -> Iterator[Fault]:
     """By the words that only one of the scripts has, which come back in every later request, and by the ids of the calls."""
-    for companion in _companions(evidence):
-        if not _overlaps(companion, evidence.calls):
-            raise Unverifiable(f"the calls of {companion.marker} were not made at the same time")
-        words, whose = f"{companion.marker}, which only the script of another rollout says", f"{COMPANIONS}, {companion.marker}"
-        for call in evidence.calls:
-            if says(call, companion.marker):
-                yield Fault(call.index, "what belongs to this rollout", words, line(call))
-            if call.id in companion.calls:
-                yield Fault(call.index, "a call of this rollout alone", f"{call.id}, which is in another's record too", line(call))
-        for path, text in evidence.files.items():
-            if companion.marker in text:
-                yield Fault(None, "what belongs to this rollout", words, path)
-        if companion.strayed:
-            yield Fault(None, "no word of another rollout in its calls", f"such words in {companion.strayed} of its calls", whose)
-        if companion.key_digest == evidence.manifest.key_digest:
-            yield Fault(None, "a key of its own", "the key of this rollout", whose)
+    companions = _companions(evidence)
+    faults = [fault for companion in companions for fault in _mixed(evidence, companion)]
+    apart = [companion.marker for companion in companions if not _overlaps(companion, evidence.calls)]
+    if apart and not faults:
+        raise Unverifiable(f"the calls of {', '.join(apart)} were not made at the same time")
+    yield from faults
 
 
 @check("ISO-010")
@@ -42,11 +32,28 @@ def each_of_them_gets_its_reward(evidence: Evidence) -> Iterator[Fault]:
     if missing_commands(evidence):
         raise NotExercised("the scripted commands were not delivered")
     for companion in companions:
-        reward = companion.reward
-        seen = None if reward is None or reward.key is None else reward.text
-        if (None if seen is None else _number(seen)) != scenario.reward:
+        if _earned(companion) != scenario.reward:
+            seen = None if companion.reward is None else companion.reward.text
             after = f", after {companion.exception}" if companion.exception else ""
             yield Fault(None, f"a reward of {scenario.reward}", f"{seen}{after}", f"{COMPANIONS}, {companion.marker}")
+
+
+def _mixed(evidence: Evidence, companion: Companion) -> Iterator[Fault]:
+    words, whose = f"{companion.marker}, which only the script of another rollout says", f"{COMPANIONS}, {companion.marker}"
+    for call in evidence.calls:
+        if says(call, companion.marker):
+            yield Fault(call.index, "what belongs to this rollout", words, line(call))
+        if call.id in companion.calls:
+            yield Fault(call.index, "a call of this rollout alone", f"{call.id}, which is in another's record too", line(call))
+    for path, text in evidence.files.items():
+        if companion.marker in text:
+            yield Fault(None, "what belongs to this rollout", words, path)
+    if companion.strayed:
+        yield Fault(None, "no word of another rollout in its calls", f"such words in {companion.strayed} of its calls", whose)
+    if not companion.calls and (_earned(companion) or 0) > 0:
+        yield Fault(None, "its calls in its own record", "none, and yet it has done its task", whose)
+    if companion.key_digest == evidence.manifest.key_digest:
+        yield Fault(None, "a key of its own", "the key of this rollout", whose)
 
 
 def says(call: Call, words: str) -> bool:
@@ -70,8 +77,11 @@ def _overlaps(companion: Companion, calls: tuple[Call, ...]) -> bool:
     return companion.began <= max(ends) and min(call.times.received for call in calls) <= companion.ended
 
 
-def _number(text: str) -> float | None:
+def _earned(companion: Companion) -> float | None:
+    reward = companion.reward
+    if reward is None or reward.key is None or reward.text is None:
+        return None
     try:
-        return float(text)
+        return float(reward.text)
     except ValueError:
         return None

@@ -1,12 +1,13 @@
 """Lets several rollouts run at the same time on one engine: at one address, each under a path of its own, and none before the others.
 
 A harness that starts faster than another would have ended before that one begins. So the first call of each is held until all have made
-one, or have ended without.
+one, or have ended without; but not so long that a harness gives up.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import dataclasses
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -15,6 +16,8 @@ from pytest_harness.engines.scripted.asgi import send_json
 from pytest_harness.rollouts.engines import Engine
 from pytest_harness.rollouts.faults import Relay
 from pytest_harness.serving import ASGIApp, BackgroundServer, Receive, Scope, Send
+
+PATIENCE_SEC = 30.0
 
 
 class Meeting:
@@ -34,7 +37,8 @@ class Meeting:
             await send_json(send, 404, {"detail": "Not Found"})
             return
         await self.expect_no_more(name)
-        await self._complete.wait()
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self._complete.wait(), PATIENCE_SEC)
         await self._engines[name](scope, receive, send)
 
     async def expect_no_more(self, name: str) -> None:

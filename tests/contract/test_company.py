@@ -60,6 +60,13 @@ def test_each_way_to_mix_is_said(beside, name, said):
     assert finding.seen == said
 
 
+def test_who_has_done_its_task_without_a_call_has_made_them_in_another_record(beside):
+    silent = with_other(beside, calls=(), began=None, ended=None)
+    (finding,) = judged(silent, MIXED).findings
+    assert finding.seen == "none, and yet it has done its task"
+    assert judged(with_other(silent, reward=None), MIXED).result == "unverifiable"
+
+
 def test_words_are_found_in_a_reply_whose_stream_has_cut_them(beside):
     call = beside.calls[0]
 
