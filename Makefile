@@ -35,6 +35,7 @@ unit: $(STAMP)
 	$(VENV)/bin/pytest tests -n 2 --dist loadscope
 	$(VENV)/bin/pytest --proxy=bundled -n 2
 	$(VENV)/bin/pytest --runtime=bundled
+	$(VENV)/bin/pytest --verifier=local
 
 # One scenario of each row that is fast, on every change.
 fast: $(STAMP)
