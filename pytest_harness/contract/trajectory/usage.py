@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from itertools import accumulate, combinations
 from typing import Any
 
 from pytest_harness.atif import PATH, Trace
 from pytest_harness.atif.document import whole
-from pytest_harness.contract.chat_wire import conversation
+from pytest_harness.contract.chat_wire import conversation, turns
 from pytest_harness.contract.model import Fault, NotExercised, Unverifiable, check
 from pytest_harness.contract.trajectory.alignment import Pair, align
 from pytest_harness.contract.trajectory.expected import COUNTS, expected_tokens, possible_sums
@@ -70,7 +72,21 @@ def logged_usage_by_model_agrees(evidence: Evidence) -> Iterator[Fault]:
             known = [count for count in counts if type(count) is int]
             total = sum(known) if len(known) == len(counts) else None
             found.append((name, [total], f"{RESULT} agent_result.model_usage {field}"))
-        yield from _agree(evidence, found, "the usage by model is all zero, or the wire has no ids to compare it with")
+        missing = _missing(evidence, {name: logged for name, [logged], _ in found})
+        for fault in _agree(evidence, found, "the usage by model is all zero, or the wire has no ids to compare it with"):
+            yield replace(fault, seen=f"{fault.seen}{missing}")
+
+
+def _missing(evidence: Evidence, totals: Mapping[str, int | None]) -> str:
+    """The calls, one behind the other, without which the wire has just these totals, all at once; empty where there are none."""
+    counts = [expected_tokens(turn, evidence.manifest.seam.accounting) for turn in turns(evidence)]
+    known = [name for name in COUNTS if totals[name] is not None and all(count[name] is not None for count in counts)]
+    sums = {name: list(accumulate((count[name] or 0 for count in counts), initial=0)) for name in known}
+    for first, end in combinations(range(len(counts) + 1), 2) if known else ():
+        if all(sums[name][-1] - sums[name][end] + sums[name][first] == totals[name] for name in known):
+            missing = f"call {turns(evidence)[first].call.index}"
+            return f", as without {missing}" if end - first == 1 else f", as without the {end - first} calls from {missing} on"
+    return ""
 
 
 def _context(evidence: Evidence) -> dict[str, Any]:
