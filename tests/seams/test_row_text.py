@@ -3,7 +3,7 @@
 import tomllib
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from pytest_harness.scenarios import ScenarioTable
@@ -24,6 +24,7 @@ def draft(**over: object) -> Draft:
     return Draft(**{**told, **over})
 
 
+@example("a\nb", {"A\nB": "c\nd'"}, {"~/a\nb": "\n"}, {"\n": {"a\nb": ["\n", "'''\n"]}})
 @given(TEXT, st.dictionaries(TEXT, TEXT, max_size=3), st.dictionaries(TEXT, TEXT, max_size=2), st.dictionaries(TEXT, VALUES, max_size=3))
 def test_every_text_comes_back_as_it_was(title, env, files, extra):
     document = tomllib.loads(row_text(draft(title=title, env=env, files=files, shell=Shell(tool=title, argument="command", extra=extra))))
