@@ -18,7 +18,7 @@ from rich.table import Table
 from pytest_harness import __version__
 from pytest_harness.bisection import BisectError
 from pytest_harness.collect import CollectError, LedgerError
-from pytest_harness.evidence import Evidence, EvidenceError
+from pytest_harness.evidence import Evidence, EvidenceError, read_evidence
 from pytest_harness.places import BISECT_DIR, EVIDENCE_DIR, REPLAY_DIR, REPORT_DIR, ROLLOUT_DIR
 from pytest_harness.provision import ProvisionError
 from pytest_harness.reports.published import PublishError
@@ -27,6 +27,8 @@ from pytest_harness.scenarios import ScenarioError, ScenarioTable
 from pytest_harness.seams import SeamError, SeamTable
 
 if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable
+
     from pytest_harness.reports.files import EvidenceOf
     from pytest_harness.reports.gate import Settled
     from pytest_harness.reports.model import Report
@@ -61,6 +63,13 @@ Seams = Annotated[list[Path] | None, typer.Option("--seams", metavar="DIR", help
 ExpectedFailures = Annotated[
     Path | None,
     typer.Option("--expected-failures", metavar="FILE", help="TOML: failures that are expected, each with reason, link and expiry."),
+]
+Export = Annotated[
+    Path | None, typer.Option("--export", metavar="FILE", help="Rows for a trainer, .jsonl or .parquet. Exit code 1 if any is refused.")
+]
+Rehearsal = Annotated[bool, typer.Option("--rehearsal", help="With --export: what is no training data too, with a mark.")]
+PolicyVersion = Annotated[
+    str | None, typer.Option("--policy-version", metavar="TEXT", help="With --export: the policy, where the evidence does not tell.")
 ]
 Require = Annotated[str | None, typer.Option("--require", metavar="STATUS", help="Exit code 1 unless every seam is this: validated.")]
 
@@ -156,6 +165,9 @@ def rollout(
     parallel: Annotated[int, typer.Option(metavar="P", help="Episodes at the same time.")] = 1,
     tries: Annotated[int, typer.Option(metavar="K", help="Tries of an episode that fails in its surroundings.")] = 3,
     retry_dropped: Annotated[bool, typer.Option("--retry-dropped", help="Run again what was dropped after all its tries.")] = False,
+    export: Export = None,
+    rehearsal: Rehearsal = False,
+    policy_version: PolicyVersion = None,
     seams: Seams = None,
     scenarios: Annotated[list[Path] | None, typer.Option("--scenarios", metavar="DIR", help="A folder with scenarios of your own.")] = None,
 ) -> None:
@@ -164,6 +176,7 @@ def rollout(
     from pytest_harness.collect.command import Asked, collect_rollouts  # noqa: PLC0415
     from pytest_harness.collect.ledger import LEDGER  # noqa: PLC0415
 
+    _check_export(export)
     key = _secret("--llm-key-env", llm_key_env)
     asked = Asked(
         harness or (),
@@ -188,7 +201,11 @@ def rollout(
     count = len(collection.episode_ids)
     console.print(f"{count} {'episode' if count == 1 else 'episodes'}: {collection.tally}", highlight=False)
     console.print(f"ledger: {out / LEDGER}", highlight=False, markup=False, soft_wrap=True)
-    raise SystemExit(INTERRUPTED if interrupted else 1 if collection.tally.counts["dropped"] else 0)
+    if interrupted:
+        raise SystemExit(INTERRUPTED)
+    evidences = (read_evidence(out / episode) for episode in collection.episode_ids)
+    exported = _export(export, evidences, load_catalogue(None), console, rehearsal=rehearsal, policy_version=policy_version)
+    raise SystemExit(1 if collection.tally.counts["dropped"] or not exported else 0)
 
 
 @app.command()
@@ -207,12 +224,20 @@ def judge(
     ] = None,
     expected_failures: ExpectedFailures = None,
     require: Require = None,
+    export: Export = None,
+    rehearsal: Rehearsal = False,
+    policy_version: PolicyVersion = None,
+    account: Annotated[bool, typer.Option("--account", help="Say what each harness took and solved; into accounting.json too.")] = False,
+    prices: Annotated[
+        str | None, typer.Option(metavar="PROMPT,SAMPLED", help="With --account: of a million prompt tokens, and of a million sampled.")
+    ] = None,
 ) -> None:
     """Judge stored evidence again, without pytest: findings, matrix, report. Exit code 1 if something speaks against a seam."""
     from pytest_harness.reports.again import ReportError, judge_again  # noqa: PLC0415
     from pytest_harness.reports.findings import write_findings  # noqa: PLC0415
     from pytest_harness.reports.terminal import print_findings, print_matrix, print_remarks, print_settled  # noqa: PLC0415
 
+    _check_export(export)
     catalogue = load_catalogue(requirements)
     try:
         judged = judge_again([evidence], catalogue)
@@ -229,8 +254,11 @@ def judge(
     print_settled(settled, console)
     _write_forms(settled.report, report_dir, judged.evidence_of, console)
     evidences = {folder: each.evidence for folder, each in judged.rollouts.items()}
+    if account or prices is not None:
+        _account(evidences.values(), prices, report_dir, console)
     filled = fill_atif is None or _fill(fill_atif, evidences, catalogue, console)
-    raise SystemExit(0 if settled.ok and filled else 1)
+    exported = _export(export, evidences.values(), catalogue, console, rehearsal=rehearsal, policy_version=policy_version)
+    raise SystemExit(0 if settled.ok and filled and exported else 1)
 
 
 @app.command()
@@ -348,6 +376,57 @@ def _write_forms(told: Report, folder: Path, evidence_of: EvidenceOf, console: C
         fail(f"--report-dir {folder} cannot be written ({error.strerror}); name a folder of yours")
     for each in (path, path.with_name(PAGE)):
         console.print(f"report: {shown(each)}", highlight=False, markup=False, soft_wrap=True)
+
+
+def _check_export(path: Path | None) -> None:
+    """Refuse what could not be written, before anything runs."""
+    from pytest_harness.training import ExportError, check_target  # noqa: PLC0415
+
+    try:
+        if path is not None:
+            check_target(path)
+    except ExportError as error:
+        fail(str(error))
+
+
+def _export(
+    path: Path | None,
+    evidences: Iterable[Evidence],
+    catalogue: Catalogue,
+    console: Console,
+    *,
+    rehearsal: bool,
+    policy_version: str | None,
+) -> bool:
+    """Write rows for a trainer and say which episodes have none; whether all of them have."""
+    if path is None:
+        return True
+    from pytest_harness.training import ExportError, export  # noqa: PLC0415
+
+    try:
+        exported = export(path, evidences, catalogue, rehearsal=rehearsal, policy_version=policy_version)
+    except ExportError as error:
+        fail(str(error))
+    for sentence in exported.refused:
+        console.print(f"not exported: {sentence}", highlight=False, markup=False, soft_wrap=True)
+    told = f"exported rows: {exported.rows} of {exported.episodes} of {exported.episodes + len(exported.refused)} episodes in {path}"
+    console.print(told, highlight=False, markup=False, soft_wrap=True)
+    return not exported.refused
+
+
+def _account(evidences: Collection[Evidence], prices: str | None, report_dir: Path, console: Console) -> None:
+    """Say what each harness took and solved."""
+    from pytest_harness.training import ExportError, account, evaluation_table  # noqa: PLC0415
+    from pytest_harness.training.telling import print_accounts, read_prices, write_accounts  # noqa: PLC0415
+
+    try:
+        accounts = account(evidences, None if prices is None else read_prices(prices))
+        table = evaluation_table(evidences)
+        print_accounts(accounts, table, console)
+        path = write_accounts(accounts, table, report_dir)
+    except ExportError as error:
+        fail(str(error))
+    console.print(f"accounting: {path}", highlight=False, markup=False, soft_wrap=True)
 
 
 def _fill(root: Path, evidences: dict[Path, Evidence], catalogue: Catalogue, console: Console) -> bool:

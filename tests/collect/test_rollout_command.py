@@ -57,6 +57,20 @@ def test_the_ledger_has_the_episodes_whose_evidence_is_there(collected):
     }
 
 
+def test_the_rows_of_what_was_collected_are_exported(collected, tmp_path):
+    out, _ = collected
+    again = ("--harness=tiny-agent", "--task=edit_file", "--task=no_verdict", "-n", 2, "--out", out, "--export")
+    ended = rollout(*again, tmp_path / "rows.jsonl", "--rehearsal", "--policy-version", "step 7")
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+    rows = [json.loads(line) for line in (tmp_path / "rows.jsonl").read_text().splitlines()]
+    assert {row["episode"] for row in rows} == {line.mark for line in Ledger(out).read()}
+    assert {(row["scenario"], row["reward"]) for row in rows} == {("edit_file", 1.0), ("no_verdict", None)}
+    assert {row["policy_version"] for row in rows} == {"step 7"}
+    ended = rollout(*again, tmp_path / "rows.csv")
+    assert ended.returncode == cli.USAGE_ERROR
+    assert "must end in .jsonl or .parquet" in ended.stderr
+
+
 def test_each_episode_is_a_plain_line_where_there_is_no_terminal(collected):
     said = collected[1].stdout.splitlines()
     assert [line.partition(" ")[0] for line in said[-6:-2]] == ["1/4", "2/4", "3/4", "4/4"]
