@@ -22,16 +22,19 @@ from pytest_harness.rollouts.offline import import_litellm_offline
 from pytest_harness.sandboxes.local import ERROR_POLICY
 from pytest_harness.verifiers.agents import ACTING_AGENT
 from pytest_harness.verifiers.boxes import Box
-from pytest_harness.verifiers.plays import OPERATORS_ENVIRONMENT, Counted, Play, Silent
+from pytest_harness.verifiers.plays import NUMBERS, OPERATORS_ENVIRONMENT, Counted, Play, Silent
 from pytest_harness.verifiers.reported import Told, evidence_of, told_in_reports
+from pytest_harness.wire.guarding import AdapterError
 from pytest_harness.wire.outcome import NotExercised, expect, same
 
 TRIAL = "trial"
+FIRST = NUMBERS["one"].play
+"""What a sandbox must be able to do before anything is held against it."""
 DOCKERFILE = "FROM debian:bookworm-slim\n\nWORKDIR /app\n"
 
 
 class Subject:
-    """A sandbox with its verifier. Use it as a context manager."""
+    """A sandbox with its verifier. Use it as a context manager; raises AdapterError where no agent can be run in it at all."""
 
     def __init__(self, name: str, box: Box) -> None:
         self.name = name
@@ -40,7 +43,12 @@ class Subject:
         self._played: dict[Play, Played] = {}
 
     def __enter__(self) -> Self:
-        self._folder = Path(self._open.enter_context(tempfile.TemporaryDirectory(prefix="harness-verifier-")))
+        with contextlib.ExitStack() as opened:
+            self._folder = Path(opened.enter_context(tempfile.TemporaryDirectory(prefix="harness-verifier-")))
+            first = self.played(FIRST)
+            if not first.evidence.calls:
+                raise AdapterError(f"--verifier {self.name}: no agent can be run in it: {first.failure}")
+            self._open = opened.pop_all()
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -88,6 +96,13 @@ class Played:
         """The name of what went wrong, if anything did."""
         recorded = (self.result.get("exception_info") or {}).get("exception_type")
         return recorded or self.evidence.manifest.ending.exception_type
+
+    @property
+    def failure(self) -> str:
+        """What went wrong, in a line."""
+        ending = self.evidence.manifest.ending
+        message = (self.result.get("exception_info") or {}).get("exception_message") or ending.exception_message or "nothing says why"
+        return f"{self.exception}: {' '.join(message.split())[:400]}"
 
     @property
     def told(self) -> Told:

@@ -47,6 +47,13 @@ def test_a_zero_made_of_nothing_is_seen(case, monkeypatch, made):
         case.is_silent(SILENT)
 
 
+def test_a_sandbox_that_never_starts_is_refused_in_a_sentence_instead_of_being_judged(tmp_path):
+    nothing = Box(import_path="there.is.no:Sandbox")
+    with pytest.raises(AdapterError, match="no agent can be run in it: ") as refused, Subject("docker", nothing):
+        pass
+    assert "\n" not in str(refused.value)
+
+
 @pytest.mark.parametrize(
     ("spec", "said"),
     [
