@@ -6,7 +6,7 @@ TOOLS := .tools
 STAMP := $(VENV)/.ready
 UV := $(shell command -v uv || echo $(TOOLS)/bin/uv)
 
-.PHONY: help demo test lint unit fast rollouts table reports differential benchmark lock clean
+.PHONY: help demo test lint unit fast rollouts table reports differential trainers benchmark lock clean
 
 help:
 	@echo "make demo   judge two real harnesses, mini-swe-agent and pi, end to end"
@@ -15,6 +15,7 @@ help:
 	@echo "make table  every harness of the table over all its scenarios; installs what is missing"
 	@echo "make reports   publish the evidence of make table: reports/ and the table in the README"
 	@echo "make differential   the scripted engine beside a real vLLM, which is installed into the cache if it is not there"
+	@echo "make trainers   the exported rows as datasets reads them, which is installed into an environment of its own"
 	@echo "make benchmark   what the proxy costs beside a direct call and its peers, into docs/performance.md"
 	@echo "make lock   resolve requirements.lock anew"
 	@echo "make clean  remove the environment and the results"
@@ -54,6 +55,9 @@ reports: $(STAMP)
 
 differential: $(STAMP)
 	$(VENV)/bin/pytest tests/differential/against_vllm.py tests/differential/proxy_before_vllm.py -p no:cacheprovider
+
+trainers: $(STAMP)
+	$(VENV)/bin/pytest tests/training/against_datasets.py -p no:cacheprovider
 
 benchmark: $(STAMP)
 	$(VENV)/bin/python benchmarks/proxy/run.py
