@@ -39,9 +39,9 @@ class Told:
     mean: float | None
 
 
-def evidence_of(sandbox: str, work: Path, ending: Ending) -> Evidence:
-    """The evidence of a trial in ``work``. A call stands for those of the agent where it ran, since this agent makes none."""
-    paths = {name: work / name for name in (RESULT, REWARD_JSON, REWARD_TEXT)}
+def evidence_of(sandbox: str, trial: Path, ending: Ending) -> Evidence:
+    """The evidence of a trial by its folder. A call stands for those of the agent where it ran, since this agent makes none."""
+    paths = {name: trial / name.removeprefix("trial/") for name in (RESULT, REWARD_JSON, REWARD_TEXT)}
     files = {name: path.read_text(encoding="utf-8", errors="replace") for name, path in paths.items() if path.is_file()}
     now = datetime.now(UTC).isoformat(timespec="milliseconds")
     manifest = Manifest(

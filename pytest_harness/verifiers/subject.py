@@ -7,6 +7,7 @@ import contextlib
 import logging
 import os
 import tempfile
+import uuid
 import warnings
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -25,9 +26,8 @@ from pytest_harness.verifiers.boxes import Box
 from pytest_harness.verifiers.plays import NUMBERS, OPERATORS_ENVIRONMENT, Counted, Play, Silent
 from pytest_harness.verifiers.reported import Told, evidence_of, told_in_reports
 from pytest_harness.wire.guarding import AdapterError
-from pytest_harness.wire.outcome import NotExercised, expect, same
+from pytest_harness.wire.outcome import NotExercised, expect, same, shortened
 
-TRIAL = "trial"
 FIRST = NUMBERS["one"].play
 """What a sandbox must be able to do before anything is held against it."""
 DOCKERFILE = "FROM debian:bookworm-slim\n\nWORKDIR /app\n"
@@ -64,9 +64,10 @@ class Subject:
         if play not in self._played:
             work = self._folder / str(len(self._played))
             task = _write_task(work / "task", play)
+            config = _config(self.box, play, task, work)
             with _operators_environment():
-                ending = asyncio.run(_run(_config(self.box, play, task, work), play))
-            self._played[play] = Played(evidence_of(self.name, work, ending))
+                ending = asyncio.run(_run(config, play))
+            self._played[play] = Played(evidence_of(self.name, work / config.trial_name, ending))
         return self._played[play]
 
 
@@ -102,7 +103,7 @@ class Played:
         """What went wrong, in a line."""
         ending = self.evidence.manifest.ending
         message = (self.result.get("exception_info") or {}).get("exception_message") or ending.exception_message or "nothing says why"
-        return f"{self.exception}: {' '.join(message.split())[:400]}"
+        return f"{self.exception}: {shortened(' '.join(message.split()))}"
 
     @property
     def told(self) -> Told:
@@ -192,7 +193,7 @@ def _config(box: Box, play: Play, task: Path, work: Path) -> TrialConfig:
     return TrialConfig(
         task=TaskConfig(path=task),
         trials_dir=work,
-        trial_name=TRIAL,
+        trial_name=f"verifier-{uuid.uuid4().hex[:12]}",  # backends name what they start by it
         agent=AgentConfig(
             import_path=ACTING_AGENT,
             kwargs={"act": play.act, "command": play.command, "variables": dict(play.agent_variables)},
