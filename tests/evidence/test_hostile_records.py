@@ -22,9 +22,9 @@ TRAJECTORY = "trial/agent/trajectory.json"
 
 @pytest.fixture
 def record(tmp_path):
-    """A record without a seal in ``tmp_path/evidence``."""
+    """A record without a seal in ``tmp_path/evidence``, nor with the findings of whoever judged it in its place."""
     folder = tmp_path / "evidence" / "1"
-    shutil.copytree(RECORD, folder)
+    shutil.copytree(RECORD, folder, ignore=shutil.ignore_patterns(FINDINGS))
     (folder / SEAL).unlink(missing_ok=True)
     return folder
 
