@@ -74,6 +74,11 @@ def pytest_configure(config: pytest.Config) -> None:
     alone = [name for name in ALONE if config.getoption(f"harness_{name.replace('-', '_')}") is not None]
     if len(alone) > 1:
         raise pytest.UsageError(f"--{' and --'.join(alone)} name a subject each; run pytest once for each")
+    of_seams = [
+        name for name in ("shard", "expected-failures", "require") if config.getoption(f"harness_{name.replace('-', '_')}") is not None
+    ]
+    if alone and of_seams:
+        raise pytest.UsageError(f"--{of_seams[0]} is for runs of seams, and --{alone[0]} names another subject; leave one of them out")
     if alone == ["llm-url"]:
         from pytest_harness.session.engine import EngineSession  # noqa: PLC0415 (likewise)
 

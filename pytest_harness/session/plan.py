@@ -125,7 +125,9 @@ def _divided(plan: Plan, text: str | None) -> Plan:
     except ShardError as error:
         raise pytest.UsageError(str(error)) from None
     if count > len(plan.attempts):
-        raise pytest.UsageError(f"--shard {text}: there are only {len(plan.attempts)} rollouts to divide; make it that many shards at most")
+        raise pytest.UsageError(
+            f"--shard {text}: there are fewer rollouts to divide ({len(plan.attempts)}); make it that many shards at most"
+        )
     shard = Shard(index=index, count=count, rollouts=tuple(attempt.id for attempt in plan.attempts))
     return replace(plan, attempts=tuple(part(plan.attempts, index, count)), shard=shard)
 

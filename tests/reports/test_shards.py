@@ -133,4 +133,4 @@ def test_more_shards_than_rollouts_are_refused_alike_by_each_of_them(shards, run
     for index in (1, 4):
         done = run_pytest(shards, "--replay=evidence", f"--shard={index}/4")
         assert done.returncode == 4
-        assert "there are only 3 rollouts to divide" in done.stderr
+        assert "there are fewer rollouts to divide (3)" in done.stderr
