@@ -8,13 +8,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-REDACTED = "<redacted>"
+from pytest_harness.evidence.secrets import REDACTED, SECRET_HEADERS
 
 _KEY_IN_QUERY = re.compile(r"([?&]key=)[^&]*")
-
-SECRET_HEADERS = frozenset(
-    {"authorization", "proxy-authorization", "x-api-key", "api-key", "x-goog-api-key", "cookie", "set-cookie"},
-)
 
 _UNESCAPED = re.compile(r"[A-Za-z0-9_.-]+")
 _PLAIN_RUN = re.compile(rb"[A-Za-z0-9]+")

@@ -19,11 +19,11 @@ from pydantic import BaseModel, ValidationError
 
 from pytest_harness.evidence.model import EVIDENCE_VERSION, Call, Evidence, Manifest
 from pytest_harness.evidence.seal import broken_seal, write_seal
+from pytest_harness.evidence.secrets import REDACTED
 from pytest_harness.textfile import TextFileError, read_text
 
 MANIFEST = "manifest.json"
 CALLS = "calls.ndjson"
-REDACTED = "<redacted>"
 FILE_FOLDERS = ("trial", "native", "engine")
 AGAIN = "restore it or run the rollout again"
 

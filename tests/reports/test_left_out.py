@@ -27,6 +27,6 @@ def test_nothing_left_out_is_no_line():
 
 def test_the_report_of_a_run_holds_what_its_plan_left_out():
     omission = Omission(Cell("pi", "docker", "explore"), "for a reason")
-    plan = SimpleNamespace(left_out=(omission,), catalogue=load_catalogue(), run_id="run", sabotage=None)
+    plan = SimpleNamespace(left_out=(omission,), catalogue=load_catalogue(), run_id="run", sabotage=None, shard=None)
     report = report_of(plan, (), ())
     assert report.left_out == (LeftOut(rollout="pi-in-docker-explore", why="for a reason"),)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from pytest_harness.capture.redaction import REDACTED, SECRET_HEADERS
 from pytest_harness.contract.linked import graph_of
 from pytest_harness.evidence.model import Call, Evidence, Message
+from pytest_harness.evidence.secrets import REDACTED, SECRET_HEADERS
 from pytest_harness.graph import is_model_call
 from pytest_harness.reports.html.pieces import Pieces
 from pytest_harness.reports.html.tokens import graph_data, prompt_data, samples_data
