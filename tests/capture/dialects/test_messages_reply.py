@@ -12,7 +12,7 @@ from typing import Any
 import anthropic
 import httpx2
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from pytest_harness.capture.dialects.base import MalformedReplyError, Reply, Route
@@ -215,9 +215,8 @@ def same_arguments(again: str, once: str) -> bool:
     return again == once or (not once.strip() and again == "{}")
 
 
-# A stream of vLLM never tells the end of a text that may be the beginning of a call, and so neither does the scripted engine's.
 BEGINNINGS = tuple(CALL[:length] for length in range(1, len(CALL)))
-words = st.text(max_size=20).filter(lambda text: not text.endswith(BEGINNINGS) and not any(tag in text for tag in (*SPECIALS, *TAGS)))
+words = st.text(max_size=20).filter(lambda text: not any(tag in text for tag in (*SPECIALS, *TAGS)))
 steps = st.lists(
     st.tuples(words.filter(str.strip), st.just([])) | st.tuples(words, st.lists(words, min_size=1, max_size=3)), min_size=2, max_size=4
 )
@@ -226,6 +225,8 @@ steps = st.lists(
 @settings(deadline=None)
 @given(steps=steps, system=st.none() | words, streams=st.booleans())
 def test_an_echoed_conversation_extends_the_sampled_ids(steps, system, streams):
+    # As vLLM's, the engine's stream never tells the end of a text that may be the beginning of a call, if nothing follows it.
+    assume(not streams or not any(text.endswith(BEGINNINGS) for text, calls in steps if not calls))
     answerer = Answerer(
         Script.for_seam(steps, shell_tool="bash", extra={"deep": {"b": [1, 2.5, None, True], "a": "ü"}}), TOKENIZER, 100_000
     )
