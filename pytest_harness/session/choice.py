@@ -82,6 +82,13 @@ def choose(rows: Iterable[Wanted], sandboxes: Sequence[str], *, full_matrix: boo
             for scenario in row.scenarios
             if scenario in excused
         )
+        if row.scenarios == row.seam.scenarios:  # what the row leaves out by itself, where nobody asked for certain scenarios
+            left_out += (
+                Omission(Cell(row.seam.name, sandbox, scenario), f"its row leaves it out: {why}")
+                for sandbox in sandboxes
+                for scenario, why in row.seam.inapplicable.items()
+                if scenario not in row.scenarios
+            )
         elsewhere = frozenset() if full_matrix else row.elsewhere
         left_out += (
             Omission(Cell(row.seam.name, sandbox, scenario), f"{row.seam.variant_of} runs it; --full-matrix runs it on this wire too")

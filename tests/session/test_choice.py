@@ -101,3 +101,11 @@ def test_of_a_variant_only_what_shows_its_wire_runs_unless_it_or_the_scenario_is
     assert len(choose(rows, ["local"], full_matrix=True).cells) == 6
     assert wanted(variant, everything, ["cut_call"]).elsewhere == frozenset()
     assert wanted(variant, frozenset(), []).elsewhere == frozenset()
+
+
+@pytest.mark.parametrize("groups", [frozenset(), frozenset({"all"})])
+def test_what_a_row_leaves_out_by_itself_is_told_of_a_named_harness_too(groups):
+    told = row(scenarios=("explore",), inapplicable={"cut_call": "it keeps half a call"})
+    chosen = choose([wanted(told, groups, [])], ["local"], full_matrix=False)
+    assert [tuple(each) for each in chosen.left_out] == [(Cell("pi", "local", "cut_call"), "its row leaves it out: it keeps half a call")]
+    assert choose([wanted(told, groups, ["explore", "edit_file"])], ["local"], full_matrix=False).left_out == ()
