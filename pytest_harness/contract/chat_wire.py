@@ -288,14 +288,24 @@ def same_json(one: str, other: str) -> bool:
 
 def identical(one: Any, other: Any) -> bool:
     """Equal in value and kind: unlike ``==`` it tells 1 from 1.0 and from True, and holds NaN equal to itself."""
-    if isinstance(one, list | tuple) and isinstance(other, list | tuple):
-        kinds = list(map(type, one))
-        if _EXACT.issuperset(kinds):  # ids: as many as a prompt is long
-            return kinds == list(map(type, other)) and list(one) == list(other)
-        return len(one) == len(other) and all(map(identical, one, other))
-    if isinstance(one, dict) and isinstance(other, dict):
-        return one.keys() == other.keys() and all(identical(value, other[key]) for key, value in one.items())
-    return type(one) is type(other) and (one == other or (one != one and other != other))  # noqa: PLR0124 - NaN
+    waiting = [(one, other)]  # a list and no recursion, which a body that can be read may be too deep for
+    while waiting:
+        left, right = waiting.pop()
+        if isinstance(left, list | tuple) and isinstance(right, list | tuple):
+            kinds = list(map(type, left))
+            if len(left) != len(right) or (_EXACT.issuperset(kinds) and kinds != list(map(type, right))):
+                return False
+            if not _EXACT.issuperset(kinds):
+                waiting += zip(left, right, strict=True)
+            elif list(left) != list(right):  # ids: as many as a prompt is long
+                return False
+        elif isinstance(left, dict) and isinstance(right, dict):
+            if left.keys() != right.keys():
+                return False
+            waiting += ((value, right[key]) for key, value in left.items())
+        elif type(left) is not type(right) or (left != right and (left == left or right == right)):  # noqa: PLR0124 - NaN
+            return False
+    return True
 
 
 def first_difference(one: Any, other: Any) -> str:

@@ -7,7 +7,8 @@ import re
 from packaging.specifiers import InvalidSpecifier, SpecifierSet
 from packaging.version import InvalidVersion, Version
 
-from pytest_harness.contract.model import Finding, Judgement, NotExercised, Unverifiable, check_of
+from pytest_harness.contract.depth import too_deep
+from pytest_harness.contract.model import Fault, Finding, Judgement, NotExercised, Unverifiable, check_of
 from pytest_harness.evidence.model import Deviation, Evidence, Manifest
 from pytest_harness.requirements import Catalogue, Requirement
 
@@ -22,17 +23,32 @@ def judge_one(evidence: Evidence, requirement: Requirement) -> Judgement:
     """Judge the evidence by one requirement. A check that breaks is our own fault and says nothing of the subject."""
     name = evidence.name
     try:
-        faults = tuple(check_of(requirement.id)(evidence))
+        faults = _faults(evidence, requirement)
     except NotExercised as answer:
         return Judgement(requirement, name, "not_exercised", reason=str(answer))
     except Unverifiable as answer:
         return Judgement(requirement, name, "unverifiable", reason=str(answer))
+    except _UnreadError as error:
+        return Judgement(requirement, name, "error", reason=str(error))
     except Exception as error:  # noqa: BLE001 - one broken check must not take the others with it
         return Judgement(requirement, name, "error", reason=f"our check broke: {type(error).__name__}: {error}")
     if not faults:
         return Judgement(requirement, name, "passed")
     findings = tuple(Finding(requirement.id, fault.call, fault.expected, fault.seen, fault.where) for fault in faults)
     return _excused(evidence, requirement, findings)
+
+
+class _UnreadError(Exception):
+    """Something in the record is nested too deeply to be read."""
+
+
+def _faults(evidence: Evidence, requirement: Requirement) -> tuple[Fault, ...]:
+    if (unread := too_deep(evidence)) is not None:
+        raise _UnreadError(f"{unread} is nested too deeply for our checks: nothing of this attempt is judged")
+    try:
+        return tuple(check_of(requirement.id)(evidence))
+    except RecursionError:
+        raise _UnreadError("something in the record is nested too deeply for this check of ours") from None
 
 
 def _excused(evidence: Evidence, requirement: Requirement, findings: tuple[Finding, ...]) -> Judgement:

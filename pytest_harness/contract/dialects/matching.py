@@ -326,10 +326,23 @@ def same_arguments(made: Made, arguments: str) -> bool:
 
 def same_value(one: Any, other: Any) -> bool:
     """Whether two JSON values are one to a reader that has but one kind of number."""
-    if isinstance(one, dict) and isinstance(other, dict):
-        return one.keys() == other.keys() and all(same_value(value, other[key]) for key, value in one.items())
-    if isinstance(one, list) and isinstance(other, list):
-        return len(one) == len(other) and all(map(same_value, one, other))
+    waiting = [(one, other)]  # a list and no recursion, which a body that can be read may be too deep for
+    while waiting:
+        left, right = waiting.pop()
+        if isinstance(left, dict) and isinstance(right, dict):
+            if left.keys() != right.keys():
+                return False
+            waiting += ((value, right[key]) for key, value in left.items())
+        elif isinstance(left, list) and isinstance(right, list):
+            if len(left) != len(right):
+                return False
+            waiting += zip(left, right, strict=True)
+        elif not _same_scalar(left, right):
+            return False
+    return True
+
+
+def _same_scalar(one: Any, other: Any) -> bool:
     if isinstance(one, bool) or isinstance(other, bool):
         return one is other
     if isinstance(one, int | float) and isinstance(other, int | float):
