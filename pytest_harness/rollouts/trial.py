@@ -19,7 +19,7 @@ from pytest_harness.evidence import Ending
 from pytest_harness.provision import Installed
 from pytest_harness.rollouts.aftermath import Aftermath
 from pytest_harness.rollouts.native import collect_native
-from pytest_harness.rollouts.offline import import_litellm_offline
+from pytest_harness.rollouts.offline import keep_litellm_offline
 from pytest_harness.sandboxes.local import ERROR_POLICY, LOCAL_SANDBOX
 from pytest_harness.seams import RenderedAgent
 
@@ -37,7 +37,8 @@ def agent_config(agent: RenderedAgent, *, harness: str, harness_version: str) ->
     }
     if agent.command is not None:
         command = {"command": agent.command, "harness": harness, "harness_version": harness_version}
-        return AgentConfig(import_path=COMMAND_AGENT, kwargs=command, **common)
+        # The command is told the model by its row: nothing needs to parse the name, nor the LiteLLM with which Harbor would.
+        return AgentConfig(import_path=COMMAND_AGENT, kwargs=command, skip_model_parsing=True, **common)
     return AgentConfig(
         **{
             "name": agent.harbor,
@@ -80,7 +81,7 @@ async def run_trial(
         override_error_policy=ERROR_POLICY,
     )
     try:
-        import_litellm_offline()
+        keep_litellm_offline()
         # Harbor's log goes into the trial's folder; a host's own log need not have it too.
         logging.getLogger("harbor").propagate = False
         trial = await Trial.create(config)

@@ -19,7 +19,7 @@ from harbor.trial.hooks import TrialEvent, TrialHookEvent
 from harbor.trial.trial import Trial
 
 from pytest_harness.evidence import Ending, Evidence
-from pytest_harness.rollouts.offline import import_litellm_offline
+from pytest_harness.rollouts.offline import keep_litellm_offline
 from pytest_harness.sandboxes.local import ERROR_POLICY
 from pytest_harness.verifiers.agents import ACTING_AGENT
 from pytest_harness.verifiers.boxes import Box
@@ -211,7 +211,7 @@ async def _run(config: TrialConfig, play: Play) -> Ending:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # a host that turns warnings into errors means its own code, not Harbor's
-            import_litellm_offline()
+            keep_litellm_offline()
             logging.getLogger("harbor").propagate = False
             trial = await Trial.create(config)
             if play.lost_while_grading:
