@@ -6,6 +6,9 @@ TOOLS := .tools
 STAMP := $(VENV)/.ready
 UV := $(shell command -v uv || echo $(TOOLS)/bin/uv)
 
+# Hundreds of processes of the tests import the project: what Python makes of the sources is kept, also where the machine says otherwise.
+unexport PYTHONDONTWRITEBYTECODE
+
 .PHONY: help demo test lint unit fast rollouts table reports differential trainers benchmark lock clean
 
 help:
