@@ -65,15 +65,15 @@ class BackgroundServer:
         ready.wait()
         return self
 
-    def listen(self, sock: socket.socket | None = None) -> Listener:
-        """Serve on ``sock``, or on a free loopback port. The server owns the socket from now on."""
+    def listen(self, sock: socket.socket | None = None, app: ASGIApp | None = None) -> Listener:
+        """Serve on ``sock``, or on a free loopback port; there ``app`` instead, if it is given. The server owns the socket from now on."""
         if self._loop is None:
             raise RuntimeError("start the server before it can listen")
         if sock is None:
             sock = socket.create_server(("127.0.0.1", 0), backlog=_BACKLOG)
         url = _url(sock)
         config = uvicorn.Config(
-            self._app, lifespan="off", log_config=None, access_log=False, proxy_headers=False, http="httptools", ws="none"
+            app or self._app, lifespan="off", log_config=None, access_log=False, proxy_headers=False, http="httptools", ws="none"
         )
         server = uvicorn.Server(config)
         listener = Listener(url, server, self.submit(server.serve(sockets=[sock])))
