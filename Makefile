@@ -78,7 +78,7 @@ $(TOOLS)/bin/uv:
 	$(TOOLS)/bin/pip install --quiet --disable-pip-version-check "$$(grep -oE '^uv==[0-9.]+' requirements.lock)"
 
 lock: $(TOOLS)/bin/uv
-	$(TOOLS)/bin/uv pip compile pyproject.toml --extra wire --group dev --universal --python-version "$$(cat .python-version)" \
+	$(TOOLS)/bin/uv pip compile pyproject.toml --extra wire --extra push --group dev --universal --python-version "$$(cat .python-version)" \
 		--generate-hashes --no-emit-index-url --no-header --no-annotate --quiet --output-file requirements.lock
 
 clean:

@@ -1,4 +1,4 @@
-"""The command's door: ``harness-conformance info | rollout | judge | report | serve | doctor | new-seam``. Thin: others do the work."""
+"""The command's door: ``harness-conformance`` and what stands below ``@app.command`` here. Thin: others do the work."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ from pytest_harness.collect import CollectError, LedgerError
 from pytest_harness.evidence import Evidence, EvidenceError, read_evidence
 from pytest_harness.places import BISECT_DIR, EVIDENCE_DIR, REPLAY_DIR, REPORT_DIR, ROLLOUT_DIR
 from pytest_harness.provision import ProvisionError
+from pytest_harness.pushing import PushError
 from pytest_harness.reports.published import PublishError
 from pytest_harness.requirements import Catalogue, RequirementsError, catalogue_versions, load_catalogue, read_set
 from pytest_harness.scenarios import ScenarioError, ScenarioTable
@@ -50,6 +51,7 @@ USER_ERRORS = (
     CollectError,
     LedgerError,
     PublishError,
+    PushError,
     BisectError,
 )
 USAGE_ERROR = 4
@@ -459,6 +461,26 @@ def publish(
         console.print(sentence, highlight=False, markup=False, soft_wrap=True)
     console.print(f"{len(outcome.written)} reports published in {into}", highlight=False, markup=False, soft_wrap=True)
     raise SystemExit(1 if outcome.open else 0)
+
+
+@app.command()
+def push(
+    *,
+    folders: Annotated[
+        list[Path], typer.Argument(parser=_folder, metavar="DIR...", help=f"Evidence and reports, such as {EVIDENCE_DIR} {REPORT_DIR}.")
+    ],
+    to: Annotated[str, typer.Option(metavar="URL", help="A folder, s3://…, gs://…, sftp://…; of the Hub hf://datasets/OWNER/NAME.")],
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would go where.")] = False,
+    replace: Annotated[bool, typer.Option("--replace", help="Send also over what is there and differs.")] = False,
+    packed: Annotated[bool, typer.Option("--packed", help="Send also what is compressed, in which no secret can be seen.")] = False,
+) -> None:
+    """Send evidence and reports to a file system or a dataset of the Hub. Secrets are refused; what is there is not sent again."""
+    from pytest_harness.pushing.command import push as push_records  # noqa: PLC0415 (only this command sends)
+
+    try:
+        push_records(folders, to, _console(), dry_run=dry_run, replace=replace, packed=packed)
+    except KeyboardInterrupt:
+        raise SystemExit(INTERRUPTED) from None
 
 
 @app.command()

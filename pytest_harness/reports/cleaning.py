@@ -25,6 +25,12 @@ _SHORTEST = 8
 """A variable with a shorter value is no secret that could be told from ordinary text."""
 
 
+def secret_values() -> dict[str, str]:
+    """What this process was told and nobody else is to know, by the names of its variables: value -> what it is."""
+    told = os.environ.items()
+    return {value: f"the value of {name}" for name, value in told if _SECRET_NAME.search(name) and len(value) >= _SHORTEST}
+
+
 class Unpublishable(Exception):  # noqa: N818 (it is a state of the text, not an error of ours)
     """A text that must not be published; the message says what is in it and where."""
 
@@ -50,10 +56,9 @@ class Machine:
         # Every sandbox has /root as its home, so that of this machine cannot be told from it.
         kept = {folder: name for folder, name in folders.items() if folder not in ("/", "/root")}
         words = {name: "the name of this machine" for name in (socket.gethostname(), socket.getfqdn()) if len(name) >= _SHORTEST}
+        words |= secret_values()
         for name, value in os.environ.items():
-            if _SECRET_NAME.search(name) and len(value) >= _SHORTEST:
-                words[value] = f"the value of {name}"
-            elif _INDEX_NAME.search(name) and (host := urlsplit(value).hostname):
+            if _INDEX_NAME.search(name) and (host := urlsplit(value).hostname):
                 words[host] = f"the host of {name}"
         return cls(kept, words)
 

@@ -1,0 +1,143 @@
+"""Any file system that fsspec knows: a folder, s3://, gs://, az://, sftp://, memory://. Credentials are its own library's affair.
+
+File systems tell no common digest of what they hold. So a push leaves ``harness-push.json`` there: the digest of each file that has
+arrived, and the names of those that were on their way, which may be there in part if the push was killed. A file that it does not
+know, and that has the right size, is read back.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from pathlib import Path
+from typing import Any
+
+import fsspec
+import msgspec
+
+from pytest_harness.pushing import PushError, State
+from pytest_harness.pushing.records import Item
+from pytest_harness.pushing.stores import Told
+from pytest_harness.reports.secrets import masked
+
+INDEX = "harness-push.json"
+AT_ONCE = 8
+"""Files on their way at the same time, where the file system can do that."""
+BLOCK = 1 << 20
+
+
+class Index(msgspec.Struct):
+    """What a push knows of the target."""
+
+    arrived: dict[str, str] = {}
+    """Name -> SHA-256."""
+    sending: list[str] = []
+
+
+class FileSystem:
+    """A folder of a file system."""
+
+    def __init__(self, url: str) -> None:
+        self.where = masked(url)
+        self.remarks: Sequence[str] = ()
+        protocol = url.partition("://")[0].split("::")[0] if "://" in url else "file"
+        if protocol not in fsspec.available_protocols():
+            raise PushError(
+                f"{self.where}: fsspec knows no {protocol}://; name a folder, s3://, gs://, sftp://, or hf://datasets/OWNER/NAME"
+            )
+        with self._said():
+            self.fs, root = fsspec.core.url_to_fs(url)
+            self.root = str(root).rstrip("/")
+        self.local = "file" in _protocols(self.fs)
+        self.index = self._read_index()
+
+    def states(self, items: Sequence[Item]) -> Mapping[str, State]:
+        """By size, then by the digest that an earlier push left, else by reading what is there."""
+        with self._said():
+            sizes = {name: size for folder in {item.record for item in items} for name, size in self._sizes(folder)}
+            return {item.name: self._state(item, sizes.get(item.name)) for item in items}
+
+    def send(self, items: Sequence[Item], told: Told) -> None:
+        """Send the files; what has arrived is remembered, however this ends."""
+        with self._said():
+            self.index.sending = sorted({item.name for item in items} | set(self.index.sending))
+            self._write_index()
+            pool = ThreadPoolExecutor(AT_ONCE if self.fs.async_impl else 1)
+            try:
+                for done in as_completed([pool.submit(self._put, item) for item in items]):
+                    item = done.result()
+                    self.index.arrived[item.name] = item.sha256
+                    self.index.sending.remove(item.name)
+                    told(1)
+            finally:
+                pool.shutdown(cancel_futures=True)
+                self._write_index()
+
+    def _put(self, item: Item) -> Item:
+        target = self._at(item.name)
+        if self.local:  # others make folders by themselves, or have none
+            self.fs.makedirs(self.fs._parent(target), exist_ok=True)  # noqa: SLF001 (fsspec has no other name for it)
+        self.fs.put_file(str(item.path), target)
+        return item
+
+    def _state(self, item: Item, size: int | None) -> State:
+        if size is None:
+            return "new"
+        known = self.index.arrived.get(item.name)
+        if size == item.size and (known or self._digest(item.name)) == item.sha256:
+            return "same"
+        return "new" if item.name in self.index.sending else "other"
+
+    def _digest(self, name: str) -> str:
+        digest = hashlib.sha256()
+        with self.fs.open(self._at(name), "rb") as content:
+            while block := content.read(BLOCK):
+                digest.update(block)
+        return digest.hexdigest()
+
+    def _sizes(self, folder: str) -> Iterator[tuple[str, int]]:
+        try:
+            found = self.fs.find(self._at(folder), detail=True)
+        except FileNotFoundError:
+            return
+        for path, facts in found.items():
+            yield str(path).removeprefix(f"{self.root}/"), facts["size"]
+
+    def _read_index(self) -> Index:
+        """What an earlier push left; without it, or where it cannot be read, nothing is known, and files are read back."""
+        with self._said():
+            try:
+                return msgspec.json.decode(self.fs.cat_file(self._at(INDEX)), type=Index)
+            except (FileNotFoundError, NotADirectoryError, msgspec.DecodeError, UnicodeDecodeError):
+                return Index()
+
+    def _write_index(self) -> None:
+        if self.local:
+            self.fs.makedirs(self.root, exist_ok=True)
+        self.fs.pipe_file(self._at(INDEX), msgspec.json.format(msgspec.json.encode(self.index), indent=1))
+
+    def _at(self, name: str) -> str:
+        return f"{self.root}/{name}"
+
+    @contextlib.contextmanager
+    def _said(self) -> Iterator[None]:
+        try:
+            yield
+        except ImportError:
+            raise
+        except Exception as error:  # noqa: BLE001 (each file system raises errors of its own)
+            said = masked(" ".join(str(error).split())) or type(error).__name__
+            raise PushError(
+                f"{self.where}: {said} ({type(error).__name__}); mend that and push again, what has arrived is not sent twice"
+            ) from None
+
+
+def _protocols(fs: Any) -> tuple[str, ...]:
+    return (fs.protocol,) if isinstance(fs.protocol, str) else tuple(fs.protocol)
+
+
+def is_below(store: object, folder: Path) -> bool:
+    """Whether the target is a folder of this machine inside ``folder``, which would then be sent into itself."""
+    return isinstance(store, FileSystem) and store.local and Path(store.root).resolve().is_relative_to(folder.resolve())
