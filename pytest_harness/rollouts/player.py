@@ -14,7 +14,7 @@ from pytest_harness.rollouts.aftermath import Aftermath
 from pytest_harness.rollouts.engines import Engine
 from pytest_harness.rollouts.spec import RolloutSpec
 from pytest_harness.rollouts.trial import agent_config, local_sandbox, run_trial
-from pytest_harness.sandboxes.bubblewrap import Sandbox, SandboxDiedError
+from pytest_harness.sandboxes.channel import RunningSandbox, SandboxDiedError
 from pytest_harness.sandboxes.gates import gate
 from pytest_harness.serving import BackgroundServer
 
@@ -33,7 +33,7 @@ class Player:
         self._engine = engine
         self._server = server
         self._work = work
-        self._sandboxes: list[Sandbox] = []
+        self._sandboxes: list[RunningSandbox] = []
         self.session = proxy.open_session(
             engine.upstream,
             journal=work / "journal.ndjson",
@@ -97,17 +97,17 @@ class Player:
         paths = {name: self._work / name for name in (RESULT, REWARD_JSON, REWARD_TEXT)}
         return {name: path.read_text(encoding="utf-8", errors="replace") for name, path in paths.items() if path.is_file()}
 
-    def _serve_inside(self, sandbox: Sandbox) -> None:
+    def _serve_inside(self, sandbox: RunningSandbox) -> None:
         self._sandboxes.append(sandbox)
         if self._outside is None:
             self._server.listen(sandbox.listener(PROXY_PORT))
 
 
-def is_gone(sandbox: Sandbox) -> bool:
+def is_gone(sandbox: RunningSandbox) -> bool:
     """Whether nothing can be run in it any more; one that is still there is ended now."""
     try:
         sandbox.spawn(["/bin/true"]).wait()
     except SandboxDiedError:
-        return True
+        return not sandbox.remains()
     sandbox.close()
     return False

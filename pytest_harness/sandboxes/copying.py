@@ -14,7 +14,7 @@ import tempfile
 from pathlib import Path
 from typing import IO
 
-from pytest_harness.sandboxes.bubblewrap import SandboxError
+from pytest_harness.sandboxes.channel import SandboxError
 from pytest_harness.sandboxes.running import Runner
 
 

@@ -13,13 +13,13 @@ import secrets
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from pytest_harness.sandboxes.bubblewrap import Sandbox, SandboxError
+from pytest_harness.sandboxes.channel import RunningSandbox, SandboxError
 
-_gates: dict[str, Callable[[Sandbox], None]] = {}
+_gates: dict[str, Callable[[RunningSandbox], None]] = {}
 
 
 @contextmanager
-def gate(on_start: Callable[[Sandbox], None]) -> Iterator[str]:
+def gate(on_start: Callable[[RunningSandbox], None]) -> Iterator[str]:
     """Call ``on_start`` with every sandbox started under this key while the context lasts. What it raises fails the start."""
     key = secrets.token_hex(8)
     _gates[key] = on_start
@@ -29,7 +29,7 @@ def gate(on_start: Callable[[Sandbox], None]) -> Iterator[str]:
         del _gates[key]
 
 
-def pass_gate(key: str, sandbox: Sandbox) -> None:
+def pass_gate(key: str, sandbox: RunningSandbox) -> None:
     """Announce a started sandbox. Raises SandboxError for an unknown key."""
     if key not in _gates:
         raise SandboxError(f"no gate {key!r} is open in this process; options with a gate are good only while its rollout runs")

@@ -133,9 +133,7 @@ class Keeper:
         """Start bubblewrap, wait until its mounts are there, and join what a later command is to be born into."""
         arguments = spec["arguments"]
         assert isinstance(arguments, list)
-        for which, most in ((resource.RLIMIT_NPROC, spec["processes"]), (resource.RLIMIT_FSIZE, spec["file_size"])):
-            if isinstance(most, int):
-                self.limits.append((which, min(number for number in (most, *resource.getrlimit(which)) if number >= 0)))
+        self.limit(spec)
         folder, name, drop_to = str(spec["folder"]), str(spec["name"]), spec["drop_to"]
         sources = list(dict.fromkeys([folder, *(item["source"] for item in arguments if isinstance(item, dict) and "source" in item)]))
         reachable = leave_root(drop_to, sources) if isinstance(drop_to, int) else {source: source for source in sources}
@@ -169,6 +167,12 @@ class Keeper:
             raise StartError(os.read(errors, 4096).decode(errors="replace").strip() or f"bwrap ended with {self.bwrap.returncode}")
         os.close(errors)
         self.join(int(json.loads(told)["child-pid"]))
+
+    def limit(self, spec: dict[str, object]) -> None:
+        """Remember what each command may have, no more than this process may have itself."""
+        for which, most in ((resource.RLIMIT_NPROC, spec["processes"]), (resource.RLIMIT_FSIZE, spec["file_size"])):
+            if isinstance(most, int):
+                self.limits.append((which, min(number for number in (most, *resource.getrlimit(which)) if number >= 0)))
 
     def join(self, first: int) -> None:
         """Open the sandbox's namespaces and enter those that do not change what this process can read or execute."""
@@ -210,13 +214,8 @@ class Keeper:
             for number, stream in enumerate(streams):
                 os.dup2(stream, number, inheritable=True)
             os.setsid()
-            os.setns(self.namespaces["mnt"], os.CLONE_NEWNS)
-            os.setns(self.namespaces["user"], os.CLONE_NEWUSER)
+            self.enter()
             os.closerange(3, 1 << 20)
-            for capability in range(64):
-                if capability not in KEPT_CAPABILITIES:
-                    libc.prctl(PR_CAPBSET_DROP, capability, 0, 0, 0)
-            call("prctl", PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
             signal.signal(signal.SIGPIPE, signal.SIG_DFL)
             os.umask(0o022)
             for which, most in self.limits:
@@ -232,6 +231,15 @@ class Keeper:
             os.write(2, f"sandbox: {where}: {error.strerror}\n".encode())
         finally:
             os._exit(126)
+
+    def enter(self) -> None:
+        """In the fork: go where the commands live, with no power over it."""
+        os.setns(self.namespaces["mnt"], os.CLONE_NEWNS)
+        os.setns(self.namespaces["user"], os.CLONE_NEWUSER)
+        for capability in range(64):
+            if capability not in KEPT_CAPABILITIES:
+                libc.prctl(PR_CAPBSET_DROP, capability, 0, 0, 0)
+        call("prctl", PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
 
     def ended(self, pidfd: int) -> None:
         """A command has ended: say how."""
@@ -294,12 +302,16 @@ class Keeper:
         except EOFError:
             pass
         finally:
-            if self.first:
-                with contextlib.suppress(OSError):
-                    os.kill(self.first, signal.SIGKILL)
-            with contextlib.suppress(ChildProcessError):
-                while True:
-                    os.waitpid(-1, 0)
+            self.end()
+
+    def end(self) -> None:
+        """Leave nothing behind."""
+        if self.first:
+            with contextlib.suppress(OSError):
+                os.kill(self.first, signal.SIGKILL)
+        with contextlib.suppress(ChildProcessError):
+            while True:
+                os.waitpid(-1, 0)
 
     def request(self, channel: socket.socket) -> None:
         """Serve one packet."""

@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from pytest_harness.sandboxes.bubblewrap import Sandbox, SandboxDiedError, SandboxError
+from pytest_harness.sandboxes.channel import RunningSandbox, SandboxDiedError, SandboxError
 from pytest_harness.seams.limits import MB, Limits
 
 PAUSE_SEC = 0.5
@@ -32,7 +32,7 @@ class MemoryLimitExceededError(LimitError):
 class Watch:
     """Looks at one sandbox."""
 
-    sandbox: Sandbox
+    sandbox: RunningSandbox
     limits: Limits
 
     async def struck(self, printed: Callable[[], int]) -> LimitError:

@@ -16,7 +16,7 @@ from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass
 from typing import IO, Any
 
-from pytest_harness.sandboxes.bubblewrap import Process, Sandbox
+from pytest_harness.sandboxes.channel import Process, RunningSandbox
 
 OUTPUT_LIMIT = 32 << 20
 _CHUNK = 1 << 16
@@ -110,7 +110,7 @@ class Runner:
     ``struck`` is waited for beside each command: when it returns an exception, the command ends and the exception is raised.
     """
 
-    def __init__(self, sandbox: Sandbox, limit: int = OUTPUT_LIMIT, struck: Struck | None = None) -> None:
+    def __init__(self, sandbox: RunningSandbox, limit: int = OUTPUT_LIMIT, struck: Struck | None = None) -> None:
         self.sandbox = sandbox
         self._struck = struck
         self._limit = limit

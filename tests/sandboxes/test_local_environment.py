@@ -15,8 +15,9 @@ from harbor.trial.trial import Trial
 
 from pytest_harness.sandboxes.bubblewrap import Sandbox, SandboxDiedError, SandboxError
 from pytest_harness.sandboxes.copying import CopyError
+from pytest_harness.sandboxes.environment import dockerfile_workdir
 from pytest_harness.sandboxes.gates import gate
-from pytest_harness.sandboxes.local import ERROR_POLICY, LOCAL_SANDBOX, LocalSandbox, dockerfile_workdir
+from pytest_harness.sandboxes.local import ERROR_POLICY, LOCAL_SANDBOX, LocalSandbox
 
 # Harbor warns of a property that it uses itself
 pytestmark = pytest.mark.filterwarnings("ignore:Task.checksum will be deprecated:DeprecationWarning")
