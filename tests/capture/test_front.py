@@ -113,7 +113,8 @@ def test_a_second_request_on_one_connection_is_not_answered(front):
 def test_what_is_streamed_passes_before_there_is_more_and_a_client_that_leaves_is_noticed(front):
     app = App()
     with attempt(front, app) as door, httpx.stream("GET", f"{door.url}/v1?wait") as reply:
-        assert json.loads(next(reply.iter_lines()))["query"] == "wait"
+        lines = reply.iter_lines()  # kept: without it the reply would be closed
+        assert json.loads(next(lines))["query"] == "wait"
         assert not app.gone.is_set()
         reply.close()
         assert app.gone.wait(20)
