@@ -5,7 +5,7 @@ Registered as a plugin only when a subject was named on the command line.
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Generator, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +26,10 @@ from pytest_harness.session.progress import Progress
 from pytest_harness.session.rendering import write_section
 from pytest_harness.session.reporting import report_of
 from pytest_harness.session.shared_engine import start_vllm
+from pytest_harness.session.standard import Guard, standard_tests
+
+DESELECTED = "harness_deselected"
+"""What a worker of xdist tells of its collection."""
 
 
 class ConformanceSession:
@@ -45,6 +49,8 @@ class ConformanceSession:
         self.judged: list[Judged] = []
         self.folders: dict[Path, None] = {}
         self.report: Report | None = None
+        self.guard = Guard(standard_tests(self.plan))
+        self._prepared = False
         if config.args_source is not pytest.Config.ArgsSource.ARGS:
             config.args = [str(resource("conformance", "seam", "test_seam.py"))]
         if getattr(config.option, "dist", "no") == "load":
@@ -59,6 +65,16 @@ class ConformanceSession:
         node.workerinput["harness_run_id"] = self.plan.run_id
         if self.plan.pool is not None and self.plan.pool.engine is not None:
             node.workerinput["harness_engine"] = self.plan.pool.engine.to_json()
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_xdist_node_collection_finished(self, ids: Sequence[str]) -> None:
+        """Before xdist hands out a test: install what the tests need that are left, once."""
+        self._prepare(ids)
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_testnodedown(self, node: Any) -> None:
+        """Hear what a worker deselected; all of them do the same."""
+        self.guard.deselect(getattr(node, "workeroutput", {}).get(DESELECTED, ()))
 
     def _share_engine(self, text: str | None) -> None:
         if text is not None and self.plan.pool is not None:
@@ -103,17 +119,32 @@ class ConformanceSession:
         """A test that is skipped, with the reason, for each harness that ``all`` means and no row runs."""
         return [pytest.param(each, id=each.name, marks=pytest.mark.skip(reason=each.sentence)) for each in self.plan.unavailable]
 
+    def pytest_deselected(self, items: Sequence[pytest.Item]) -> None:
+        """Hear what was taken away in the open."""
+        self.guard.deselect(item.nodeid for item in items)
+
     # -- running ----------------------------------------------------------------------------------------------------------
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_runtestloop(self, session: pytest.Session) -> Generator[None, object, object]:
-        """Install what is missing before the first test, once, with a word about it."""
-        if not self.is_worker and not session.config.option.collectonly:
-            try:
-                prepare(self.plan, self.progress.say)
-            except Unready as error:
-                raise pytest.UsageError(str(error)) from None
+        """Install what is missing before the first test; with xdist, only its workers know which tests there are."""
+        if not self.is_worker and not self._collects_only and getattr(session.config.option, "dist", "no") == "no":
+            self._prepare(item.nodeid for item in session.items)
         return (yield)
+
+    @property
+    def _collects_only(self) -> bool:
+        return bool(self.config.option.collectonly)
+
+    def _prepare(self, nodeids: Iterable[str]) -> None:
+        """Get ready what these tests need, once, with a word about it."""
+        if self._prepared:
+            return
+        self._prepared = True
+        try:
+            prepare(self.plan, self.guard.collect(nodeids), self.progress.say)
+        except Unready as error:
+            raise pytest.UsageError(str(error)) from None
 
     # -- reporting --------------------------------------------------------------------------------------------------------
 
@@ -129,7 +160,10 @@ class ConformanceSession:
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Gather what was judged, here and in the workers."""
-        if report.when != "call" or self.is_worker:
+        if self.is_worker or str(report.outcome) == "rerun":  # what is tried again is said again
+            return
+        self.guard.hear(report)
+        if report.when != "call":
             return
         if (folder := folder_of(report.user_properties)) is not None:
             self.folders[folder] = None
@@ -141,8 +175,10 @@ class ConformanceSession:
     @pytest.hookimpl(tryfirst=True)
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
         """Write the report; what only all attempts together show turns the run red too."""
+        if self.is_worker:
+            self.config.workeroutput[DESELECTED] = sorted(self.guard.deselected)  # type: ignore[attr-defined]  # xdist's
+        self._refuse_missing(session)
         if not self.folders:
-            self._refuse_nothing(session)
             return
         from pytest_harness.reports.again import stored_evidence  # noqa: PLC0415 (workers and runs that collect only write none)
         from pytest_harness.reports.files import write_files  # noqa: PLC0415
@@ -153,20 +189,22 @@ class ConformanceSession:
         if not self.settled.ok and session.exitstatus == pytest.ExitCode.OK:
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
-    def _refuse_nothing(self, session: pytest.Session) -> None:
-        """Where a verdict is required, a run that judged nothing is no pass."""
-        collects = self.config.option.collectonly or self.is_worker
-        if self.plan.gate.require is not None and not collects and session.exitstatus == pytest.ExitCode.OK:
+    def _refuse_missing(self, session: pytest.Session) -> None:
+        """Where a verdict is required, a run that did not come to all of the suite is no pass."""
+        if self.is_worker or self._collects_only or self.plan.gate.require is None or not self.guard.missing:
+            return
+        if session.exitstatus == pytest.ExitCode.OK:
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
-        """The matrix, what ran of what was required, and where the report lies."""
-        if self.report is None:
-            return
+        """The matrix, what ran of what was required, where the report lies, and what did not run of the suite."""
+        if self.report is not None:
+            self._print(self.report, terminalreporter)
+        self._tell_missing(terminalreporter)
+
+    def _print(self, report: Report, terminalreporter: pytest.TerminalReporter) -> None:
         from pytest_harness.reports.files import PAGE  # noqa: PLC0415 (workers print nothing)
         from pytest_harness.reports.terminal import print_matrix, print_remarks, print_settled  # noqa: PLC0415
-
-        report = self.report
 
         def print_all(console: Console) -> None:
             for each in self.plan.unavailable:
@@ -180,3 +218,11 @@ class ConformanceSession:
         write_section(self.config, terminalreporter, "harness conformance", print_all)
         terminalreporter.write_line(f"report: {shown(self.report_path)}")
         terminalreporter.write_line(f"report: {shown(self.report_path.with_name(PAGE))}")
+
+    def _tell_missing(self, terminalreporter: pytest.TerminalReporter) -> None:
+        if self._collects_only or (said := self.guard.sentence()) is None:
+            return
+        required = self.plan.gate.require
+        terminalreporter.write_line(
+            said if required is None else f"--require {required}: {said}", yellow=required is None, red=required is not None
+        )

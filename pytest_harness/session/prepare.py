@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from pytest_harness.provision import ProvisionError, provision
-from pytest_harness.session.plan import Plan
+from pytest_harness.session.plan import Attempt, Plan
 
 
 class Unready(Exception):  # noqa: N818 (it is a state, not an error of ours)
@@ -24,16 +24,16 @@ def _writable(option: str, folder: Path) -> None:
         raise Unready(f"{option} {folder} cannot be written ({reason}); name a folder of yours with room in it") from None
 
 
-def prepare(plan: Plan, say: Callable[[str], None]) -> None:
-    """Check the sandbox and install the harnesses. Raises Unready.
+def prepare(plan: Plan, needed: Iterable[Attempt], say: Callable[[str], None]) -> None:
+    """Check the sandbox and install the harnesses of the attempts that are needed, of no others. Raises Unready.
 
     A harness that was only reached by ``all`` and cannot be installed is left for its own tests to say so.
     """
     _writable("--report-dir", plan.report_dir)
-    if not plan.live:
+    specs = [attempt.spec for attempt in needed if attempt.spec is not None]
+    if not specs:
         return
     _writable("--evidence-dir", plan.evidence_dir)
-    specs = [attempt.spec for attempt in plan.attempts if attempt.spec is not None]
     if any(spec.sandbox == "local" for spec in specs):
         from pytest_harness.sandboxes.bubblewrap import check  # noqa: PLC0415 (a replay needs no sandbox)
 

@@ -3,11 +3,6 @@
 import subprocess
 import sys
 
-NOTHING_IS_INSTALLED = """
-import pytest_harness.session
-pytest_harness.session.prepare = lambda plan, say: None
-"""
-
 
 def test_a_named_one_is_one_sentence(tmp_path, run_pytest):
     done = run_pytest(tmp_path, "--harness=nop")
@@ -18,7 +13,6 @@ def test_a_named_one_is_one_sentence(tmp_path, run_pytest):
 
 
 def test_all_skips_it_with_that_sentence_and_runs_nothing_of_it(tmp_path, run_pytest):
-    (tmp_path / "conftest.py").write_text(NOTHING_IS_INSTALLED)
     done = run_pytest(tmp_path, "--harness=all", "-k", "nop", "-rs")
     assert done.returncode == 0, done.stdout + done.stderr
     assert "nop cannot be run: blocked: it calls no model (seen " in done.stdout

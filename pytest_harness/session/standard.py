@@ -1,0 +1,98 @@
+"""The guard of the bundled suite: which of its tests a run came to, and which it did not, for whatever reason.
+
+A host can take a test away in many ways: by an option, by a path that is named instead, by a hook of its ``conftest.py``, by a mark. None
+of them breaks anything, so none of them would be seen; and a requirement that was left out where it fails looks like one that is met.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+import pytest
+
+from pytest_harness.session.judged import folder_of
+from pytest_harness.session.plan import Attempt, Plan
+
+ROLLOUT, REQUIREMENT = "test_rollout", "test_requirement"
+"""The two tests of the bundled suite, each of which is parametrised by the plan."""
+BLIND = "skipped, or ended without looking at the evidence"
+NOT_REACHED = "not reached before the run ended"
+NOT_COLLECTED = "not collected, or taken away without a word"
+DESELECTED = "deselected"
+_SHOWN = 3
+"""So many examples are given of what neither an option nor a count of pytest's tells."""
+
+
+def name_of(nodeid: str) -> str:
+    """The name of a test with its parameters, without its file and without what xdist puts behind it."""
+    test, _, parameters = nodeid.partition("[")
+    return f"{test.rpartition('::')[2]}[{parameters.rpartition(']')[0]}]"
+
+
+def standard_tests(plan: Plan) -> dict[str, Attempt]:
+    """The tests that the bundled suite has for this plan, by name, each with the attempt that it is of."""
+    tests = {}
+    for attempt in plan.attempts:
+        tests[f"{ROLLOUT}[{attempt.id}]"] = attempt
+        tests |= {f"{REQUIREMENT}[{attempt.id}-{requirement.id}]": attempt for requirement in plan.requirements(attempt)}
+    return tests
+
+
+@dataclass
+class Guard:
+    """Follows the tests of one run, from what is collected to what was said."""
+
+    tests: Mapping[str, Attempt]
+    collected: set[str] = field(default_factory=set)
+    deselected: set[str] = field(default_factory=set)
+    blind: set[str] = field(default_factory=set)
+    settled: set[str] = field(default_factory=set)
+
+    def collect(self, nodeids: Iterable[str]) -> list[Attempt]:
+        """Hear what will run. The attempts that these tests need, whoever wrote them, each once."""
+        names = {name_of(nodeid) for nodeid in nodeids}
+        self.collected |= names
+        parameters = {name.partition("[")[2] for name in names}
+        needed = {name.partition("[")[2]: attempt for name, attempt in self.tests.items()}
+        return list({attempt.id: attempt for parameter, attempt in needed.items() if parameter in parameters}.values())
+
+    def deselect(self, nodeids: Iterable[str]) -> None:
+        """Hear what will not run, and was told to."""
+        self.deselected |= {name_of(nodeid) for nodeid in nodeids}
+
+    def hear(self, report: pytest.TestReport) -> None:
+        """Hear a report: a test that looked at the evidence is settled, whatever it said of it, and so is one that failed before."""
+        if folder_of(report.user_properties) is not None or report.failed:
+            self.settled.add(name_of(report.nodeid))
+        elif report.skipped or report.when == "call":
+            self.blind.add(name_of(report.nodeid))
+
+    @property
+    def missing(self) -> list[str]:
+        """The tests that nobody heard of, in the order of the plan."""
+        return [name for name in self.tests if name not in self.settled]
+
+    def sentence(self) -> str | None:
+        """What was not run, and how it came; None if all of it was."""
+        if not (missing := self.missing):
+            return None
+        reasons: dict[str, list[str]] = {}
+        for name in missing:
+            reasons.setdefault(self._reason(name), []).append(name)
+        told = "; ".join(
+            f"{len(names)} {reason}{_examples(names) if reason in (BLIND, NOT_COLLECTED) else ''}" for reason, names in reasons.items()
+        )
+        return f"{len(missing)} of {len(self.tests)} standard checks were not run: {told}"
+
+    def _reason(self, name: str) -> str:
+        if name in self.deselected:
+            return DESELECTED
+        if name in self.blind:
+            return BLIND
+        return NOT_REACHED if name in self.collected else NOT_COLLECTED
+
+
+def _examples(names: list[str]) -> str:
+    more = ", …" if len(names) > _SHOWN else ""
+    return f" ({', '.join(names[:_SHOWN])}{more})"
