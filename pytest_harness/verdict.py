@@ -257,7 +257,7 @@ def _status(
     if not valid:
         return "blocked", "; ".join(dict.fromkeys(f"{rollout.validity.blame}: {rollout.validity.reason}" for rollout in group))
     musts = [verdict for verdict in requirements if verdict.requirement.binding]
-    if broken := _named(musts, "failed"):
+    if broken := "; ".join(filter(None, (_named(musts, "failed"), _known(valid, musts)))):
         return "unsupported", broken
     if broken := _named(musts, "unstable"):
         return "unstable", broken
@@ -276,6 +276,14 @@ def _status(
 def _named(verdicts: list[RequirementVerdict], standing: Standing) -> str:
     found = [verdict.requirement for verdict in verdicts if verdict.standing == standing]
     return "; ".join(f"{requirement.id} {requirement.title}" for requirement in found)
+
+
+def _known(valid: list[Rollout], musts: list[RequirementVerdict]) -> str:
+    """What the row says that it breaks, though these rollouts do not show it: where it was not looked for, and where it takes luck."""
+    requirements = {verdict.requirement.id: verdict.requirement for verdict in musts if verdict.standing != "failed"}
+    known = dict.fromkeys(failure for rollout in valid for failure in rollout.evidence.manifest.seam.known_failures)
+    told = [(requirements[each.requirement], each.reason) for each in known if each.requirement in requirements]
+    return "; ".join(f"{requirement.id} {requirement.title} (known: {reason})" for requirement, reason in told)
 
 
 def _missing(valid: list[Rollout], musts: list[RequirementVerdict]) -> list[str]:

@@ -11,6 +11,7 @@ from pytest_harness.evidence.model import (
     EngineFault,
     Evidence,
     Grading,
+    KnownFailure,
     Manifest,
     Message,
     Network,
@@ -21,6 +22,7 @@ from pytest_harness.evidence.model import (
     ScenarioFacts,
     SeamFacts,
     Times,
+    known_failure,
 )
 from pytest_harness.evidence.store import EvidenceError, attempt_dir, find_evidence, read_evidence, write_evidence
 
@@ -36,6 +38,7 @@ __all__ = [
     "Evidence",
     "EvidenceError",
     "Grading",
+    "KnownFailure",
     "Manifest",
     "Message",
     "Network",
@@ -48,6 +51,7 @@ __all__ = [
     "Times",
     "attempt_dir",
     "find_evidence",
+    "known_failure",
     "read_evidence",
     "write_evidence",
 ]

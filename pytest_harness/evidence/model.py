@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BaseModel, ConfigDict
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 EVIDENCE_VERSION = 1
 
@@ -132,6 +132,27 @@ class Deviation(Record):
     """A regular expression that is found in whatever is seen of this fault; any other way to break the requirement is not excused."""
 
 
+class KnownFailure(Record):
+    """A requirement that the harness is known to break. It is judged as ever, and its verdict is none the better for being known."""
+
+    requirement: Annotated[str, Field(pattern=r"^[A-Z]{3}-\d{3}$")]
+    """Its id."""
+    reason: Annotated[str, Field(min_length=1)]
+    """What the harness does, in a sentence."""
+    scenarios: tuple[str, ...] = ()
+    """The scenarios in which it breaks it; empty for any."""
+    flaky: bool = False
+    """Whether it fails in some attempts only, so that one in which it holds says nothing."""
+
+
+def known_failure(known: Iterable[KnownFailure], requirement: str, scenario: str) -> str | None:
+    """Why it is known that this requirement fails in this scenario, for people; None if it is not."""
+    for each in known:
+        if each.requirement == requirement and (not each.scenarios or scenario in each.scenarios):
+            return f"known failure: {each.reason}"
+    return None
+
+
 class Accounting(Record):
     """How a harness's own log counts, where it does not simply tell every call and every token."""
 
@@ -156,6 +177,7 @@ class SeamFacts(Record):
     scenarios: tuple[str, ...] = ()
     """The scenarios that the row declares; a seam is validated in all of them or not at all."""
     deviations: tuple[Deviation, ...] = ()
+    known_failures: tuple[KnownFailure, ...] = ()
     accounting: Accounting = Accounting()
     acts_by: Acts | None = None
     """How the harness comes to act; None where an older version wrote the evidence, or the row does not say."""

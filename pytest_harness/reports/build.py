@@ -101,6 +101,7 @@ def _seam(verdict: SeamVerdict, context: _Context) -> ReportedSeam:
         requirements=tuple(_requirement(requirement, verdict.rollouts, context) for requirement in verdict.requirements),
         attempts=tuple(_attempt(rollout, context.folders) for rollout in verdict.rollouts),
         stale_deviations=tuple(f"{stale.requirement}: {stale.reason} ({stale.link})" for stale in verdict.stale),
+        known_failures=verdict.rollouts[0].evidence.manifest.seam.known_failures,
     )
 
 

@@ -1,7 +1,8 @@
 """The gate of a run: which failures are expected, until when, and what a seam must be for the run to be green.
 
-An expected failure changes no verdict: the seam stays what it is, only the run is not red because of it. An entry that is stale or has
-expired makes the run red itself, so that the file says what is so and no more.
+An expected failure changes no verdict: the seam stays what it is, only the run is not red because of it. It is expected by an entry of the
+user's file, or because the seam's row says that it is known. An entry that is stale or has expired makes the run red itself, so that the
+file and the row say what is so and no more.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from pytest_harness.evidence import known_failure
 from pytest_harness.reports.counts import is_binding, is_broken, is_excused, verdict_of
 from pytest_harness.reports.model import Report, ReportedRequirement, ReportedSeam
 from pytest_harness.requirements import Catalogue, RequirementsError
@@ -111,13 +113,13 @@ class Gate:
         excused = [
             f"{seam.name}: {each.id} {each.title}: {each.expected}" for seam in marked.seams for each in seam.requirements if each.expected
         ]
-        complaints = [*self._about_entries(report, today), *self._about_seams(marked)]
+        complaints = [*self._about_entries(report, today), *_about_rows(report), *self._about_seams(marked)]
         return Settled(marked, tuple(excused), tuple(complaints))
 
     def _marked(self, seam: ReportedSeam, today: datetime.date) -> ReportedSeam:
         def marked(requirement: ReportedRequirement) -> ReportedRequirement:
-            excuse = self.excuse(seam.harness, seam.sandbox, requirement.id, today)
-            if excuse is None or requirement.standing not in ("failed", "unstable") or not is_binding(requirement):
+            excuse = self.excuse(seam.harness, seam.sandbox, requirement.id, today) or _known(seam, requirement)
+            if not excuse or requirement.standing not in ("failed", "unstable") or not is_binding(requirement):
                 return requirement
             return requirement.model_copy(update={"expected": excuse, "reasons": (*requirement.reasons, excuse)})
 
@@ -171,6 +173,33 @@ def _held_in(key: Key, report: Report) -> list[str]:
         if is_broken(standing) or standing.standing not in ("passed", "deviation"):
             return []
     return [seam.name for seam in seams]
+
+
+def _known(seam: ReportedSeam, requirement: ReportedRequirement) -> str | None:
+    """Why its row says that this requirement fails, if that is said of every scenario in which it does."""
+    scenarios = {attempt.id: attempt.scenario for attempt in seam.attempts}
+    failed_in = dict.fromkeys(scenarios[finding.attempt_id] for finding in requirement.findings)
+    reasons = [known_failure(seam.known_failures, requirement.id, scenario) for scenario in failed_in]
+    return "; ".join(dict.fromkeys(filter(None, reasons))) if all(reasons) else None
+
+
+def _about_rows(report: Report) -> list[str]:
+    """What rows call known, and no attempt of a scenario showed."""
+    said = []
+    for seam in report.seams:
+        for entry in seam.known_failures:
+            if entry.flaky:
+                continue
+            held = [scenario for scenario in entry.scenarios or seam.scenarios if _holds(seam, entry.requirement, scenario)]
+            if held and (entry.scenarios or len(held) == len(seam.scenarios)):
+                said.append(f"{seam.name}: the known failure {entry.requirement} no longer occurs in {', '.join(held)}; correct the row")
+    return said
+
+
+def _holds(seam: ReportedSeam, requirement: str, scenario: str) -> bool:
+    """Whether every valid attempt of the scenario met the requirement, and there is one."""
+    attempts = [attempt for attempt in seam.attempts if attempt.scenario == scenario and attempt.valid]
+    return bool(attempts) and all(requirement in attempt.results.get("passed", ()) for attempt in attempts)
 
 
 def _key(name: str, harnesses: Collection[str], catalogue: Catalogue) -> Key:

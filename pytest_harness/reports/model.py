@@ -10,6 +10,7 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict
 
 from pytest_harness.contract import Blame, Result, State
+from pytest_harness.evidence import KnownFailure
 from pytest_harness.requirements import Level
 from pytest_harness.verdict import Standing, Status
 
@@ -125,6 +126,8 @@ class ReportedSeam(Part):
     requirements: tuple[ReportedRequirement, ...]
     attempts: tuple[ReportedAttempt, ...]
     stale_deviations: tuple[str, ...]
+    known_failures: tuple[KnownFailure, ...] = ()
+    """What its row says that it is known to break."""
 
 
 class LeftOut(Part):

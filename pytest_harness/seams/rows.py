@@ -15,7 +15,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, PrivateAttr, StringConstraints, model_validator
 from pydantic_core import PydanticCustomError
 
-from pytest_harness.evidence.model import Accounting, Acts, Deviation, Dialect, SeamFacts, TrajectoryFormat
+from pytest_harness.evidence.model import Accounting, Acts, Deviation, Dialect, KnownFailure, SeamFacts, TrajectoryFormat
 from pytest_harness.seams.limits import Limits
 from pytest_harness.seams.placeholders import fill, merge
 
@@ -286,7 +286,7 @@ class Seam(Row):
     scenarios: tuple[Name, ...] = Field(default=(), min_length=1, examples=[["edit_file", "explore"]])
     """The scenarios it is judged by; where they are left out, all bundled ones that are not ``inapplicable``."""
     inapplicable: dict[Name, Text] = Field(default={}, examples=[{"cut_call": "it takes half an answer for a whole one"}])
-    """Scenario that it is not judged by -> why, in a sentence."""
+    """Scenario that says nothing of it -> why, in a sentence. What it is known to fail in is no such scenario: see ``known_failures``."""
     fast: bool = False
     """Whether it belongs to the fast tier, which a change is gated by: its rollouts take seconds."""
     trajectory: TrajectoryFormat = "none"
@@ -314,7 +314,9 @@ class Seam(Row):
     native: Native = Native()
     """Its own log."""
     deviations: tuple[Deviation, ...] = ()
-    """Known faults of named versions, each with a reason, a link and an expiry."""
+    """Known faults of named versions, each with a reason, a link and an expiry. They are excused: it may be validated all the same."""
+    known_failures: tuple[KnownFailure, ...] = ()
+    """Requirements that it is known to break, each with a reason. They excuse nothing, but make no run red that finds them."""
     variant_of: Name | None = None
     """The row that this one was made of, by one of its ``[variants]``; they share one installation. Set by the table."""
 
@@ -352,7 +354,7 @@ class Seam(Row):
         The digest changes with everything in it that a rollout could show, the version asked for included; by which scenarios it is
         judged is told beside it, so that what was seen of a row still counts when a scenario is added.
         """
-        told = self.model_dump(mode="json", exclude={"scenarios", "inapplicable", "fast"})
+        told = self.model_dump(mode="json", exclude={"scenarios", "inapplicable", "known_failures", "fast"})
         _leave_out_defaults(told, self)
         canonical = json.dumps(told, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
         return SeamFacts(
@@ -363,6 +365,7 @@ class Seam(Row):
             trajectory=self.trajectory,
             scenarios=self.scenarios,
             deviations=self.deviations,
+            known_failures=self.known_failures,
             accounting=self.accounting,
             acts_by=self.acts_by,
         )

@@ -158,6 +158,13 @@ def _seam_of(document: dict[str, Any], where: str) -> Seam:
         seam = seam.model_copy(update={"scenarios": tuple(_bundled_scenarios(seam))})
     faults = list(_unknown_placeholders(seam))
     faults += [f"inapplicable.{name}: found, but scenarios lists it too" for name in seam.inapplicable if name in seam.scenarios]
+    judging = {*seam.scenarios, *seam.inapplicable}  # a variant says of more scenarios that they do not apply than its row does
+    faults += [
+        f"known_failures: {each.requirement} is said to fail in {scenario}, which is no scenario of this row"
+        for each in seam.known_failures
+        for scenario in each.scenarios
+        if scenario not in judging and scenario not in _needs()
+    ]
     if seam.outside and seam.agent.harbor is None:
         faults.append("agent.command: found, but what is installed with Harbor is started by agent.harbor")
     if faults:

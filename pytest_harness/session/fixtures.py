@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from pytest_harness.contract import judge_one, validity
-from pytest_harness.evidence import Evidence
+from pytest_harness.evidence import Evidence, known_failure
 from pytest_harness.provision import ProvisionError
 from pytest_harness.requirements import Requirement
 from pytest_harness.session.judged import Judged, ended_property, folder_property
@@ -81,6 +81,7 @@ def settle(request: pytest.FixtureRequest) -> Callable[[Loaded, Requirement], No
         judged = Judged(folder, judge_one(evidence, requirement), plan.sabotage)
         request.node.user_properties += [judged.to_property(), *judged.facts]
         manifest = evidence.manifest
-        raise_outcome(judged, plan.gate.excuse(manifest.harness, manifest.sandbox, requirement.id, plan.today))
+        expected = plan.gate.excuse(manifest.harness, manifest.sandbox, requirement.id, plan.today)
+        raise_outcome(judged, expected or known_failure(manifest.seam.known_failures, requirement.id, manifest.scenario.name))
 
     return settle

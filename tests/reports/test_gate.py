@@ -7,6 +7,7 @@ import shutil
 import pytest
 
 from pytest_harness import cli
+from pytest_harness.evidence import KnownFailure
 from pytest_harness.reports.counts import is_binding, is_broken
 from pytest_harness.reports.entries import VERDICT, entries
 from pytest_harness.reports.gate import Gate, GateError
@@ -114,6 +115,49 @@ def test_an_entry_of_a_seam_that_did_not_run_is_left_alone(gate, pi):
 def test_a_check_of_ours_that_broke_is_never_expected(gate, pi, broken):
     entries_of_all = gate(every([*broken, "PAR-001"]))
     assert not entries_of_all.settle(whole(pi, PAR_001="error"), TODAY).ok
+
+
+def knowing(report, *known):
+    """As if the row of the one seam said so."""
+    (seam,) = report.seams
+    return report.model_copy(update={"seams": (seam.model_copy(update={"known_failures": known}),)})
+
+
+def known(requirement, *scenarios, **more):
+    return KnownFailure(requirement=requirement, scenarios=scenarios, reason="it is so", **more)
+
+
+@pytest.mark.parametrize("scenarios", [(), ("explore",), ("edit_file", "explore")])
+def test_what_its_row_calls_known_makes_the_run_no_redder_and_the_verdict_no_better(gate, pi, broken, scenarios):
+    settled = gate("").settle(knowing(pi, *(known(name, *scenarios) for name in broken)), TODAY)
+    assert settled.ok
+    assert settled.report.seams[0].status == "unsupported"
+    assert len(settled.excused) == len(broken)
+    assert settled.excused[0].endswith("known failure: it is so")
+
+
+def test_a_failure_that_is_known_of_another_scenario_is_red(gate, pi, broken):
+    assert not gate("").settle(knowing(pi, *(known(name, "edit_file") for name in broken)), TODAY).ok
+
+
+def test_a_known_failure_keeps_validated_out_of_reach(gate, pi, broken):
+    settled = gate("", "validated").settle(knowing(pi, *(known(name) for name in broken)), TODAY)
+    assert settled.complaints == (f"--require validated: pi in local is unsupported: {pi.seams[0].why}",)
+
+
+@pytest.mark.parametrize(("entry", "said"), [(("PAR-001", "explore"), 1), (("PAR-001",), 1), (("PAR-001", "edit_file"), 0)])
+def test_a_known_failure_that_does_not_occur_any_more_is_told_once_its_scenario_was_run(gate, pi, entry, said):
+    complaints = gate("").settle(knowing(whole(pi), known(*entry)), TODAY).complaints
+    assert len(complaints) == said
+    assert all(each == "pi in local: the known failure PAR-001 no longer occurs in explore; correct the row" for each in complaints)
+
+
+def test_a_known_failure_that_takes_luck_is_not_missed(gate, pi):
+    assert gate("").settle(knowing(whole(pi), known("PAR-001", "explore", flaky=True)), TODAY).complaints == ()
+
+
+def test_a_known_failure_of_some_scenario_is_not_missed_while_one_was_not_run(gate, pi):
+    assert gate("").settle(knowing(pi, known("PAR-001")), TODAY).complaints == ()
 
 
 def test_a_stale_deviation_is_never_excused(gate, pi, broken):

@@ -7,6 +7,7 @@ from pathlib import Path
 import jsonschema
 import pytest
 
+from pytest_harness.requirements import load_catalogue
 from pytest_harness.resources import resource
 from pytest_harness.scenarios import Scenario, ScenarioTable
 from pytest_harness.seams import SeamError, SeamTable, json_schema, read_seams
@@ -289,6 +290,26 @@ def test_every_bundled_row_is_judged_by_each_scenario_or_says_why_not():
     for seam in (table[name] for name in table):
         met = {name for name in scenarios if seam.meets(scenarios[name].needs) and (seam.shell or not has_commands(scenarios[name]))}
         assert met <= {*seam.scenarios, *seam.inapplicable}, seam.name
+
+
+def test_what_a_bundled_row_is_known_to_break_is_required_of_it_in_scenarios_that_judge_it():
+    catalogue, table = load_catalogue(), SeamTable.load()
+    for seam in (table[name] for name in table):
+        required = {requirement.id for requirement in catalogue.applicable(seam.facts) if requirement.binding}
+        for known in seam.known_failures:
+            assert known.requirement in required, (seam.name, known.requirement)
+
+
+def test_a_known_failure_of_a_scenario_that_does_not_judge_the_row_is_a_fault(tmp_path):
+    known = '[[known_failures]]\nrequirement = "PAR-001"\nscenarios = ["edit_file", "fly"]\nreason = "it loses one"\n'
+    assert "known_failures: PAR-001 is said to fail in fly, which is no scenario of this row" in fault_of(tmp_path, ROW + known)
+
+
+def test_what_a_row_is_known_to_break_makes_no_other_seam_and_stands_in_the_evidence(tmp_path):
+    known = '[[known_failures]]\nrequirement = "PAR-001"\nscenarios = ["edit_file"]\nreason = "it loses one"\n'
+    (plain,), (told,) = read_seams(row(tmp_path, ROW)), read_seams(row(tmp_path, ROW + known))
+    assert told.facts.digest == plain.facts.digest
+    assert [each.requirement for each in told.facts.known_failures] == ["PAR-001"]
 
 
 def has_commands(scenario: Scenario) -> bool:

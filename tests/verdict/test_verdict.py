@@ -3,6 +3,7 @@
 import pytest
 
 from pytest_harness.contract import model
+from pytest_harness.evidence import KnownFailure
 from pytest_harness.requirements import load_catalogue
 from pytest_harness.saboteurs import apply
 from pytest_harness.saboteurs.surgery import replace_text, with_manifest
@@ -81,6 +82,30 @@ def test_a_known_deviation_of_another_version_is_not_missed(healthy, rollouts):
         return with_manifest(evidence, seam=evidence.manifest.seam.model_copy(update={"deviations": deviations}))
 
     assert verdict(rollouts(change=claim)).stale == ()
+
+
+def knowing(*known):
+    return lambda evidence: with_manifest(evidence, seam=evidence.manifest.seam.model_copy(update={"known_failures": known}))
+
+
+def test_a_seam_that_is_known_to_break_a_must_is_unsupported_however_well_the_rest_goes(rollouts):
+    known = KnownFailure(requirement="PAR-001", scenarios=("edit_file",), reason="it loses one", flaky=True)
+    found = verdict(rollouts(change=knowing(known)))
+    assert found.status == "unsupported"
+    assert found.why.startswith("PAR-001 ")
+    assert found.why.endswith("(known: it loses one)")
+
+
+def test_a_known_failure_of_what_is_not_required_of_the_seam_changes_nothing(rollouts):
+    assert verdict(rollouts(change=knowing(KnownFailure(requirement="PAR-999", reason="nobody asks")))).label == "validated"
+
+
+def test_a_known_failure_that_is_seen_is_told_once(rollouts):
+    known = KnownFailure(requirement="ATF-003", reason="it loses one")
+    found = verdict(apply("lost_result", each) for each in rollouts(change=knowing(known)))
+    assert found.status == "unsupported"
+    assert found.why.count("ATF-003") == 1
+    assert "(known" not in found.why
 
 
 def test_the_scripted_engine_alone_is_not_enough_and_the_verdict_says_so(rollouts):
