@@ -35,6 +35,16 @@ class Play:
     """Whether the task's healthcheck fails."""
     lost_while_grading: bool = False
     """Whether the sandbox goes away when grading begins."""
+    separate: bool = False
+    """Whether it is graded in a sandbox of its own."""
+    swept: bool = False
+    """Whether what the agent left running is ended before it is graded, as a rollout does."""
+    beside: str = ""
+    """What another agent runs in another sandbox of the same kind meanwhile, if anything."""
+    calls_out: bool = False
+    """Whether the agent is told where a server of this machine listens."""
+    leaves: str = ""
+    """The name of a process that the agent leaves running, if it leaves one."""
     verifier_sec: float = LONG_SEC
     agent_sec: float = LONG_SEC
     setup_sec: float = LONG_SEC

@@ -21,6 +21,8 @@ from pytest_harness.verdict import Rollout, seam_verdict
 
 NO_REQUIREMENTS = Catalogue("none", ())
 """The reports are asked for the reward alone."""
+SAID = "trial/verifier/test-stdout.txt"
+"""What the verifier printed."""
 _REPORT_DATA = re.compile(r'id="report-data">([^<]*)<')
 _REWARD_COLUMN = 4
 
@@ -41,7 +43,7 @@ class Told:
 
 def evidence_of(sandbox: str, trial: Path, ending: Ending) -> Evidence:
     """The evidence of a trial by its folder. A call stands for those of the agent where it ran, since this agent makes none."""
-    paths = {name: trial / name.removeprefix("trial/") for name in (RESULT, REWARD_JSON, REWARD_TEXT)}
+    paths = {name: trial / name.removeprefix("trial/") for name in (RESULT, REWARD_JSON, REWARD_TEXT, SAID)}
     files = {name: path.read_text(encoding="utf-8", errors="replace") for name, path in paths.items() if path.is_file()}
     now = datetime.now(UTC).isoformat(timespec="milliseconds")
     manifest = Manifest(

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import dataclasses
 import logging
 import os
 import tempfile
 import uuid
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
@@ -19,12 +20,14 @@ from harbor.trial.hooks import TrialEvent, TrialHookEvent
 from harbor.trial.trial import Trial
 
 from pytest_harness.evidence import Ending, Evidence
+from pytest_harness.rollouts.aftermath import LOOKS, PAUSE_SEC, Aftermath
 from pytest_harness.rollouts.offline import keep_litellm_offline
 from pytest_harness.sandboxes.local import ERROR_POLICY
-from pytest_harness.verifiers.agents import ACTING_AGENT
+from pytest_harness.verifiers.agents import ACTING_AGENT, ActingAgent, Meeting, Watched
 from pytest_harness.verifiers.boxes import Box
-from pytest_harness.verifiers.plays import NUMBERS, OPERATORS_ENVIRONMENT, Counted, Play, Silent
-from pytest_harness.verifiers.reported import Told, evidence_of, told_in_reports
+from pytest_harness.verifiers.canaries import HOST_PORT, LOOKED, SOLUTION, TESTS, WRITTEN, runs_here
+from pytest_harness.verifiers.plays import NUMBERS, OPERATORS_ENVIRONMENT, SEAMS, Counted, Play, Silent
+from pytest_harness.verifiers.reported import SAID, Told, evidence_of, told_in_reports
 from pytest_harness.wire.guarding import AdapterError
 from pytest_harness.wire.outcome import NotExercised, expect, same, shortened
 
@@ -62,13 +65,19 @@ class Subject:
     def played(self, play: Play) -> Played:
         """What became of this trial. One that several requirements speak of is run once."""
         if play not in self._played:
-            work = self._folder / str(len(self._played))
-            task = _write_task(work / "task", play)
-            config = _config(self.box, play, task, work)
             with _operators_environment():
-                ending = asyncio.run(_run(config, play))
-            self._played[play] = Played(evidence_of(self.name, work / config.trial_name, ending))
+                self._played[play] = asyncio.run(_played(self.name, self.box, play, self._folder / str(len(self._played))))
         return self._played[play]
+
+
+@dataclass(frozen=True)
+class Left:
+    """A process that an agent left, seen from outside."""
+
+    seen: bool
+    """While the agent was there. Where it was not, the sandbox does not run on this machine, and nothing can be said."""
+    still: bool
+    """When the trial was over."""
 
 
 @dataclass(frozen=True)
@@ -76,6 +85,8 @@ class Played:
     """One trial as evidence, as a rollout would leave it."""
 
     evidence: Evidence
+    left: Left | None = None
+    """What became of the process that the agent left, where it left one."""
 
     @property
     def result(self) -> Mapping[str, Any]:
@@ -104,6 +115,11 @@ class Played:
         ending = self.evidence.manifest.ending
         message = (self.result.get("exception_info") or {}).get("exception_message") or ending.exception_message or "nothing says why"
         return f"{self.exception}: {shortened(' '.join(message.split()))}"
+
+    @property
+    def said(self) -> str:
+        """What the verifier printed."""
+        return self.evidence.files.get(SAID, "")
 
     @property
     def told(self) -> Told:
@@ -153,6 +169,28 @@ class Case:
             "the reward in report.json, in the data of the page, and the mean",
         )
 
+    def is_closed(self, play: Play) -> None:
+        """The agent looked, and found nothing; or tried, and nothing came of it."""
+        played = self.play(play)
+        looked, *found = played.said.splitlines() or [""]
+        if looked != LOOKED:
+            raise NotExercised(f"the agent could not look: {played.failure}")
+        expect(not found, "nothing", shortened("; ".join(found)))
+
+    def is_not_moved(self, play: Play) -> None:
+        """The reward is not the one that a process of the agent wrote."""
+        rewards = self.play(play).rewards
+        if not rewards:
+            raise NotExercised("no reward was given")
+        expect(rewards != WRITTEN, "the number of the verifier", rewards)
+
+    def is_over(self, play: Play) -> None:
+        """When the trial is over, what the agent left is gone."""
+        left = self.play(play).left
+        if left is None or not left.seen:
+            raise NotExercised("the processes of this sandbox are not among those of this machine")
+        expect(not left.still, "no process of the sandbox", "the one that its agent left")
+
     def is_void(self, counted: Counted) -> None:
         """The reward is there as it was written and does not count: it is in no mean."""
         played = self.play(counted.play)
@@ -189,14 +227,59 @@ class Case:
         expect(grade.reason, "a reason for people", "none")
 
 
-def _config(box: Box, play: Play, task: Path, work: Path) -> TrialConfig:
-    return TrialConfig(
+async def _played(name: str, box: Box, play: Play, work: Path) -> Played:
+    """Run the trial, and the one beside it if there is to be one."""
+    async with contextlib.AsyncExitStack() as stack:
+        key = work.name
+        if play.leaves:
+            ActingAgent.watched[key] = Watched(lambda: runs_here(play.leaves))
+            stack.callback(ActingAgent.watched.pop, key)
+        if play.beside:
+            meeting = ActingAgent.meetings[key] = Meeting()
+            stack.callback(ActingAgent.meetings.pop, key)
+            stack.push_async_callback(
+                _meet, meeting, asyncio.ensure_future(_trial(box, Play(command=play.beside, act="stay"), work / "beside", key))
+            )
+            play = dataclasses.replace(play, act="come_after")
+        if play.calls_out:
+            server = await stack.enter_async_context(await asyncio.start_server(_greet, "127.0.0.1", 0))
+            told = (HOST_PORT, str(server.sockets[0].getsockname()[1]))
+            play = dataclasses.replace(play, agent_variables=(*play.agent_variables, told))
+        folder, ending = await _trial(box, play, work, key)
+        watched = ActingAgent.watched.get(key)
+        left = None if watched is None else Left(watched.seen, still=await _stays(lambda: runs_here(play.leaves)))
+    return Played(evidence_of(name, folder, ending), left)
+
+
+async def _meet(meeting: Meeting, other: asyncio.Future[tuple[Path, Ending]]) -> None:
+    """Let the other trial end."""
+    meeting.over.set()
+    await other
+
+
+async def _greet(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    writer.close()
+
+
+async def _stays(there: Callable[[], bool]) -> bool:
+    """Whether something is still there when it has had time to go."""
+    for _ in range(LOOKS):
+        if not there():
+            return False
+        await asyncio.sleep(PAUSE_SEC)
+    return True
+
+
+async def _trial(box: Box, play: Play, work: Path, key: str) -> tuple[Path, Ending]:
+    """Run one trial in a folder of its own; the trial's folder therein, and how it ended."""
+    task = _write_task(work / "task", play)
+    config = TrialConfig(
         task=TaskConfig(path=task),
         trials_dir=work,
         trial_name=f"verifier-{uuid.uuid4().hex[:12]}",  # backends name what they start by it
         agent=AgentConfig(
             import_path=ACTING_AGENT,
-            kwargs={"act": play.act, "command": play.command, "variables": dict(play.agent_variables)},
+            kwargs={"act": play.act, "command": play.command, "variables": dict(play.agent_variables), "key": key},
             override_timeout_sec=play.agent_sec,
             override_setup_timeout_sec=play.setup_sec,
         ),
@@ -204,6 +287,10 @@ def _config(box: Box, play: Play, task: Path, work: Path) -> TrialConfig:
         verifier=box.grading(disabled=play.disabled),
         override_error_policy=ERROR_POLICY,
     )
+    ending = await _run(config, play)
+    if play.act == "stay":  # it may never have got there: whoever waits for it looks anyway, and finds nothing
+        ActingAgent.meetings[key].there.set()
+    return work / config.trial_name, ending
 
 
 async def _run(config: TrialConfig, play: Play) -> Ending:
@@ -220,6 +307,8 @@ async def _run(config: TrialConfig, play: Play) -> Ending:
                     await trial.agent_environment.stop(delete=True)
 
                 trial.add_hook(TrialEvent.VERIFICATION_START, lose)
+            if play.swept:
+                Aftermath(work=config.trials_dir, secret=SEAMS, address=SEAMS).watch(trial)
             await trial.run()
     except Exception as error:  # noqa: BLE001 (it is what the case asks about)
         return Ending(how="raised", exception_type=type(error).__name__, exception_message=str(error))
@@ -228,16 +317,19 @@ async def _run(config: TrialConfig, play: Play) -> Ending:
 
 def _write_task(task: Path, play: Play) -> Path:
     variables = "".join(f'{name} = "{value}"\n' for name, value in play.verifier_variables)
+    mode = 'environment_mode = "separate"\n' if play.separate else ""
     health = '[environment.healthcheck]\ncommand = "false"\nretries = 1\n' if play.unhealthy else ""
     files = {
         "instruction.md": "Do what the case asks for.\n",
         "task.toml": (
             'schema_version = "1.4"\n[task]\nname = "harness-conformance/verifier"\n'
-            f"[verifier]\ntimeout_sec = {play.verifier_sec}\n[verifier.env]\n{variables}"
+            f"[verifier]\n{mode}timeout_sec = {play.verifier_sec}\n[verifier.env]\n{variables}"
             f'[environment]\nworkdir = "/app"\n{health}'
         ),
         "environment/Dockerfile": DOCKERFILE,
-        "tests/test.sh": f"#!/bin/bash\ncd /app || exit 1\n{play.verdict}\n",
+        "tests/test.sh": f"#!/bin/bash\n# {TESTS}\ncd /app || exit 1\n{play.verdict}\n",
+        "tests/expected.txt": f"{TESTS}\n",
+        "solution/solve.sh": f"#!/bin/bash\n# {SOLUTION}\n",
     }
     for name, content in files.items():
         path = task / name

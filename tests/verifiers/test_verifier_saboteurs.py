@@ -17,7 +17,10 @@ sys.path.insert(0, str(HERE))
 
 import saboteurs_of_verifiers as faults  # noqa: E402
 
-CASES = "zero or huge or no_file or dies_while or word or raised or rate_limited or agent_wrote or its_own"
+CASES = (
+    "zero or huge or no_file or dies_while or word or raised or rate_limited or agent_wrote or its_own"
+    " or (agent_runs and tests) or files_and_processes or this_machine or engine or rollout_does or lost_while_grading"
+)
 """One or two of each requirement; all of them take minutes."""
 
 
