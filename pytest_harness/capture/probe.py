@@ -83,6 +83,8 @@ class Probe:
     """What it says to a request that asks for ids and logprobs; None where it takes one."""
     streams_tools: bool = True
     """Whether it takes such a request as a stream too when tools are offered; llama.cpp takes it only as a whole one."""
+    streams_ids: bool = True
+    """Whether it takes a request for ids as a stream too; SGLang refuses it."""
 
     @property
     def level(self) -> Level:
@@ -175,15 +177,16 @@ def probe(url: str, *, model: str | None = None, api_key: str | None = None) -> 
             return Probe(served, _version(client, upstream), mode, mode, refusal=refusal.said)
         whole = _mode([_object(first, url)])
         streaming = {"stream": True, "stream_options": {"include_usage": True}}
-        try:
-            streamed = _mode(list(_chunks(_ask(client, upstream, request | streaming), url)))
-        except _RefusedError:  # as SGLang does: it tells ids in whole replies only
-            streamed = Mode("text", ("stream of what was asked for",))
+        streamed = _streamed(client, upstream, request | streaming)
+        streams_ids = streamed is not None
+        if streamed is None:  # as SGLang says: it tells ids in whole replies only
+            without_ids = {name: value for name, value in request.items() if name != "return_token_ids"}
+            streamed = _streamed(client, upstream, without_ids | streaming) or Mode("text", ("stream of what was asked for",))
         tools = _takes(client, upstream, request | {"tools": [_TOOL]} | streaming) or not _takes(
             client, upstream, request | {"tools": [_TOOL]}
         )
         logprobs = _logprob_mode(client, upstream, request)
-        return Probe(served, _version(client, upstream), whole, streamed, logprobs, streams_tools=tools)
+        return Probe(served, _version(client, upstream), whole, streamed, logprobs, streams_tools=tools, streams_ids=streams_ids)
 
 
 def _served(client: httpx.Client, upstream: Upstream, model: str | None) -> str:
@@ -226,6 +229,14 @@ def _ask(client: httpx.Client, upstream: Upstream, request: Mapping[str, Any]) -
     if reply.status_code != 200:
         raise _RefusedError(upstream.url, f"status {reply.status_code}: {reply.text[:_SHOWN]}".replace("\n", " "), request)
     return reply.text
+
+
+def _streamed(client: httpx.Client, upstream: Upstream, request: Mapping[str, Any]) -> Mode | None:
+    """What a stream holds; None where it is refused."""
+    try:
+        return _mode(list(_chunks(_ask(client, upstream, request), upstream.url)))
+    except _RefusedError:
+        return None
 
 
 def _takes(client: httpx.Client, upstream: Upstream, request: Mapping[str, Any]) -> bool:
@@ -305,6 +316,7 @@ def _mode(documents: Sequence[Mapping[str, Any]]) -> Mode:
         for choice in document["choices"]:
             if not isinstance(choice, dict):
                 continue
+            prompt = prompt or bool(choice.get("prompt_token_ids"))  # where SGLang tells them
             token_ids, entries = choice.get("token_ids"), choice.get("logprobs")
             content = entries.get("content") if isinstance(entries, dict) else None
             ids += len(token_ids) if isinstance(token_ids, list) else 0

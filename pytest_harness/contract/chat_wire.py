@@ -249,9 +249,13 @@ def _reply(body: str) -> Reply:
         reply.fingerprint = part.get("system_fingerprint") or reply.fingerprint
         if isinstance(part.get("usage"), dict):
             reply.usage = part["usage"]
-        if isinstance(part.get("prompt_token_ids"), list):
-            reply.prompt_ids = part["prompt_token_ids"]
-        for index, choice in choices_of(part):
+        choices = choices_of(part)
+        # vLLM tells the ids of the prompt beside the choices, SGLang in each of them.
+        prompts = [part] if part.get("prompt_token_ids") is not None else [choice for _, choice in choices]
+        listed = [place["prompt_token_ids"] for place in prompts if isinstance(place.get("prompt_token_ids"), list)]
+        if listed and listed.count(listed[0]) == len(listed):
+            reply.prompt_ids = listed[0]
+        for index, choice in choices:
             _add(reply.choices.setdefault(index, Choice()), choice)
     return reply
 

@@ -29,6 +29,8 @@ class Endpoint:
     url: str
     model: str
     api_key: str | None = field(default=None, repr=False)
+    streams_ids: bool = True
+    """Whether it may be asked for ids in a stream; one that refuses that is asked for streams without them."""
 
 
 class Asking:
@@ -64,7 +66,8 @@ class Asking:
             **NEUTRAL,
             **fields,
         }
-        return {name: value for name, value in body.items() if value is not None}
+        refused = {"return_token_ids"} if body.get("stream") and not self.endpoint.streams_ids else set()
+        return {name: value for name, value in body.items() if value is not None and name not in refused}
 
     def post(self, **fields: Any) -> Reply:
         """Ask, and give the reply as it is."""
@@ -100,9 +103,12 @@ class Asking:
         return tokens if isinstance(tokens, list) else None
 
     def decoded(self, ids: Sequence[Any]) -> str | None:
-        """The text of ids by ``/detokenize``, specials included; None where the engine has no such route."""
-        found = self._beside("/detokenize", {"model": self.endpoint.model, "tokens": list(ids)})
-        text = found.get("prompt") if isinstance(found, dict) else None
+        """The text of ids by ``/detokenize``, specials included; None where the engine has no such route.
+
+        vLLM calls it ``prompt``; SGLang calls it ``text``, and leaves specials out unless it is told not to.
+        """
+        found = self._beside("/detokenize", {"model": self.endpoint.model, "tokens": list(ids), "skip_special_tokens": False})
+        text = found.get("prompt", found.get("text")) if isinstance(found, dict) else None
         return text if isinstance(text, str) else None
 
     def _beside(self, path: str, body: Mapping[str, Any]) -> Any:

@@ -107,7 +107,7 @@ def _read(documents: Sequence[Any], part: str) -> Said:
     for document in documents:
         if not isinstance(document, dict) or not isinstance(document.get("choices"), list):
             raise Broken("a chat completion with choices", document)
-        prompt_ids = document.get("prompt_token_ids") if prompt_ids is None else prompt_ids
+        prompt_ids = _prompt_ids(document) if prompt_ids is None else prompt_ids
         usage = document.get("usage") or usage
         for told in document["choices"]:
             message = told.get(part) if isinstance(told, dict) else None
@@ -122,6 +122,14 @@ def _read(documents: Sequence[Any], part: str) -> Said:
         tuple(found[number] for number in sorted(found)),
         usage if isinstance(usage, dict) else None,
     )
+
+
+def _prompt_ids(document: Mapping[str, Any]) -> Any:
+    """The ids of the prompt: beside the choices, as vLLM has it, or in each of them, as SGLang. Raises Broken where those differ."""
+    told = [choice["prompt_token_ids"] for choice in document["choices"] if isinstance(choice, dict) and choice.get("prompt_token_ids")]
+    if any(ids != told[0] for ids in told):
+        raise Broken("one prompt for all choices", told)
+    return document.get("prompt_token_ids") or (told[0] if told else None)
 
 
 def _add(choice: Choice, told: Mapping[str, Any], message: Mapping[str, Any]) -> None:

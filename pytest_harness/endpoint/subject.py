@@ -67,19 +67,22 @@ class Case:
 
     def ids(self, choice: Choice) -> list[Any]:
         """The sampled ids. Raises Broken if there are none, NotExercised where there never are."""
-        self.lacks("token_ids")
+        if choice.ids is None:
+            self.lacks("token_ids")
         expect(choice.ids, "the ids that were sampled (token_ids)", choice.ids)
         return choice.ids or []
 
     def prompt(self, said: Said) -> list[Any]:
         """The ids of the prompt. Raises Broken if there are none, NotExercised where there never are."""
-        self.lacks("prompt_token_ids")
+        if said.prompt_ids is None:
+            self.lacks("prompt_token_ids")
         expect(said.prompt_ids, "the ids of the prompt (prompt_token_ids)", said.prompt_ids)
         return said.prompt_ids or []
 
     def entries(self, choice: Choice) -> list[Any]:
         """The logprob entries. Raises Broken if there are none, NotExercised where there never are."""
-        self.lacks("logprobs")
+        if choice.entries is None:
+            self.lacks("logprobs")
         expect(choice.entries, "logprobs", choice.entries)
         return choice.entries or []
 

@@ -37,7 +37,7 @@ class EngineSession(CaseSession):
             self.probe: Probe = probe(self.spec, model=model, api_key=key)
         except (ProbeError, UpstreamError) as error:
             raise AdapterError(f"--llm-url {without_credentials(self.spec)}: {error}") from None
-        self.endpoint = Endpoint(self.spec, self.probe.model, key)
+        self.endpoint = Endpoint(self.spec, self.probe.model, key, self.probe.streams_ids)
         self.deviations = in_range(read_deviations(resource("conformance", "engine", "deviations.toml")), self.probe.version)
 
     def excuse(self, result: CaseResult) -> str | None:

@@ -116,3 +116,15 @@ def test_a_known_deviation_excuses_what_looks_like_it_alone():
         assert not deviation.excuses(other, TODAY)
     assert not deviation.excuses(failed(), datetime.date(2030, 1, 1))
     assert json.dumps(deviation.sentence).startswith('"known deviation of vllm')
+
+
+def test_the_prompt_is_read_beside_the_choices_and_in_each_of_them():
+    ids = [7, 8]
+    beside = {"prompt_token_ids": ids, "choices": [{"index": 0, "message": {}}]}
+    inside = {"choices": [{"index": number, "message": {}, "prompt_token_ids": ids} for number in range(2)]}
+    assert read_whole(beside).prompt_ids == read_whole(inside).prompt_ids == ids
+
+
+def test_choices_with_several_prompts_are_no_reply():
+    with pytest.raises(Broken):
+        read_whole({"choices": [{"index": number, "message": {}, "prompt_token_ids": [number]} for number in (1, 0)]})

@@ -2,48 +2,30 @@
 
 from __future__ import annotations
 
-import json
-import os
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
 from pytest_harness.requirements import load_catalogue
-from pytest_harness.serving import BackgroundServer
 
 HERE = Path(__file__).parent
-sys.path.insert(0, str(HERE))
+sys.path[:0] = [str(HERE), str(HERE.parent)]
 
+import live_kills  # noqa: E402
 import saboteurs_of_engines as faults  # noqa: E402
 
 
-def judge(folder: Path, urls: list[str]) -> subprocess.Popen[bytes]:
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")}
-    command = [sys.executable, str(HERE.parent / "judge_subjects.py"), "--llm-url", str(folder), "test_engine_", *urls]
-    return subprocess.Popen(command, cwd=folder, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+@pytest.fixture(scope="module")
+def standings(tmp_path_factory):
+    """By the name of the fault, and by requirement."""
+    return live_kills.of_engines(lambda: tmp_path_factory.mktemp("judged"))
 
 
 @pytest.fixture(scope="module")
-def red(tmp_path_factory):
-    """By the name of the fault: the requirements that went red. Two processes share the work."""
-    names = [cls.__name__ for cls in (faults.Sound, *faults.BREAKS)]
-    folders = [tmp_path_factory.mktemp("judged") for _ in range(2)]
-    with BackgroundServer(faults.Bench()) as server:
-        root = server.listen().url
-        urls = [f"{root}/{name}/v1" for name in names]
-        for process in [judge(folder, urls[start::2]) for start, folder in enumerate(folders)]:
-            _, stderr = process.communicate()
-            assert process.returncode == 0, stderr.decode()
-    found = {}
-    for path in (path for folder in folders for path in folder.rglob("engine.json")):
-        report = json.loads(path.read_text())
-        name = report["engine"].split("/")[-2]
-        found[name] = {entry["id"] for entry in report["requirements"] if entry["standing"] in ("failed", "error")}
-        if name == "Sound":
-            found["not exercised"] = {entry["id"] for entry in report["requirements"] if entry["standing"] == "not_exercised"}
-    return found
+def red(standings):
+    """By the name of the fault: the requirements that went red."""
+    return live_kills.red(standings)
 
 
 @pytest.mark.parametrize("fault", faults.BREAKS, ids=lambda cls: cls.__name__)
@@ -51,9 +33,9 @@ def test_exactly_the_right_requirements_go_red(red, fault):
     assert red[fault.__name__] == faults.BREAKS[fault]
 
 
-def test_an_engine_without_a_fault_breaks_nothing_and_exercises_everything(red):
+def test_an_engine_without_a_fault_breaks_nothing_and_exercises_everything(red, standings):
     assert red["Sound"] == set()
-    assert red["not exercised"] == set()
+    assert {id_ for id_, standing in standings["Sound"].items() if standing == "not_exercised"} == set()
 
 
 def test_every_requirement_names_the_faults_that_break_it():

@@ -69,7 +69,7 @@ def read_whole(body: bytes, wishes: Wishes) -> ReplyParts:
         raise MalformedReplyError("the engine's reply has no choices")
     if not all(isinstance(choice.get("message"), dict) for choice in choices):
         raise MalformedReplyError("the engine's reply has a choice without a message")
-    prompt_ids = _listed(document.get("prompt_token_ids"))
+    prompt_ids = _prompt_ids(document, choices)
     tallies = [_Tally(choice, position) for position, choice in enumerate(choices)]
     for tally, choice in zip(tallies, choices, strict=True):
         tally.add(choice)
@@ -118,7 +118,7 @@ class StreamReader:
         choices = _choices(document)
         self.begun = self.begun or bool(choices)
         if self.prompt_ids is None:
-            self.prompt_ids = _listed(document.get("prompt_token_ids"))
+            self.prompt_ids = _prompt_ids(document, choices)
         for position, choice in enumerate(choices):
             tally = _Tally(choice, position)
             self._tallies.setdefault(tally.index, tally).add(choice)
@@ -273,6 +273,14 @@ def _extended(so_far: list[Any] | None, more: object) -> list[Any] | None:
         return list(more)
     so_far.extend(more)
     return so_far
+
+
+def _prompt_ids(document: Mapping[str, Any], choices: Iterable[Mapping[str, Any]]) -> tuple[Any, ...] | None:
+    """The prompt's ids: vLLM tells them beside the choices, SGLang in each of them. Choices that tell several prompts tell none."""
+    if document.get("prompt_token_ids") is not None:
+        return _listed(document["prompt_token_ids"])
+    told = [choice["prompt_token_ids"] for choice in choices if choice.get("prompt_token_ids") is not None]
+    return _listed(told[0]) if told and all(ids == told[0] for ids in told) else None
 
 
 def _listed(values: object) -> tuple[Any, ...] | None:
