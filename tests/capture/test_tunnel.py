@@ -12,25 +12,7 @@ import pytest
 from pytest_harness.capture.front import Front
 from pytest_harness.capture.tunnel import TunnelError, check_url, fault_of, require_url, tunnel
 
-FORWARDER = """\
-import socket, socketserver, sys, threading
-class Forward(socketserver.BaseRequestHandler):
-    def handle(self):
-        with socket.create_connection(("127.0.0.1", int(sys.argv[1]))) as inner:
-            def back():
-                while data := inner.recv(65536):
-                    self.request.sendall(data)
-                self.request.shutdown(socket.SHUT_WR)
-            thread = threading.Thread(target=back)
-            thread.start()
-            while data := self.request.recv(65536):
-                inner.sendall(data)
-            thread.join()
-with socketserver.ThreadingTCPServer(("127.0.0.1", 0), Forward) as server:
-    print("read http://127.0.0.1:9/docs first", flush=True)
-    print("| your URL is http://127.0.0.1:%d. |" % server.server_address[1], flush=True)
-    server.serve_forever()
-"""
+FORWARDER = Path(__file__).parents[1] / "remote" / "forwarder.py"
 RECORDED = {
     "a tunnel whose program is not running": (b"530 ", b"error code: 1033", "it answers 530"),
     "a tunnel that has ended": (b"404 Not Found", b"Tunnel not found\r\n\r\nERR_3200", "it answers 404"),
@@ -62,10 +44,8 @@ def answering(status: bytes, body: bytes):
 
 
 @pytest.fixture
-def forwarder(tmp_path):
-    path = tmp_path / "forwarder.py"
-    path.write_text(FORWARDER)
-    return f"{sys.executable} {path} {{port}}"
+def forwarder():
+    return f"{sys.executable} {FORWARDER} {{port}}"
 
 
 def test_the_url_of_a_command_is_the_printed_one_that_leads_to_the_front_and_it_ends_with_the_context(front, forwarder, tmp_path):
