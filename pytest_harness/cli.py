@@ -569,8 +569,15 @@ def _secret(option: str, variable: str | None) -> str | None:
 
 @app.command()
 def doctor(
+    *,
     seams: Seams = None,
     clear: Annotated[bool, typer.Option("--clear", help="Remove installed harnesses from the cache: those named, or all.")] = False,
+    clean: Annotated[
+        bool, typer.Option("--clean", help="Take away what killed runs have left: processes, folders, containers of ours, and no others.")
+    ] = False,
+    evidence_dir: Annotated[
+        list[Path] | None, typer.Option(metavar="DIR", help="Look here too for what killed rollouts have left; repeatable.")
+    ] = None,
     install_vllm: Annotated[bool, typer.Option("--install-vllm", help="Install what --engine=vllm starts ahead of its first use.")] = False,
     names: Annotated[list[str] | None, typer.Argument(metavar="[HARNESS]...", help="With --clear: only these.")] = None,
 ) -> None:
@@ -580,6 +587,12 @@ def doctor(
     console = _console()
     if names and not clear:
         fail(f"doctor looks at everything; to remove {', '.join(names)} from the cache write doctor --clear {' '.join(names)}")
+    places = [work.HERE, *(evidence_dir or ())]
+    if clean and (clear or install_vllm):
+        fail("--clean takes away what killed runs have left, and nothing of the cache; run it apart from the other two")
+    if clean:
+        _clean(places, console)
+        return
     if clear and install_vllm:
         fail("--clear removes what is in the cache and --install-vllm puts something into it; run one after the other")
     if install_vllm:
@@ -588,7 +601,7 @@ def doctor(
     if clear:
         console.print(f"{decimal(work.clear(names=names or None))} freed", highlight=False)
         return
-    lines = work.inspect(SeamTable.load(*(seams or ())))
+    lines = work.inspect(SeamTable.load(*(seams or ())), here=places)
     rows = Table(box=None, pad_edge=False, show_header=False)
     for line in lines:
         size = "" if line.size is None else decimal(line.size)
@@ -596,6 +609,20 @@ def doctor(
         rows.add_row(line.subject, line.state, size, detail, style=None if line.state == "ok" else "red" if line.fatal else "yellow")
     console.print(rows)
     raise SystemExit(1 if any(line.fatal for line in lines) else 0)
+
+
+def _clean(places: list[Path], console: Console) -> None:
+    from pytest_harness.cleaning import CleaningError  # noqa: PLC0415 (only the doctor cleans)
+    from pytest_harness.doctor import clean  # noqa: PLC0415 (likewise)
+
+    try:
+        done, failure = clean(places), None
+    except CleaningError as error:
+        done, failure = list(error.done), str(error)
+    for sentence in done or ["nothing was left" if failure is None else "nothing could be removed"]:
+        console.print(sentence, highlight=False, markup=False, soft_wrap=True)
+    if failure is not None:
+        fail(failure)
 
 
 @app.command("new-seam")

@@ -1,5 +1,5 @@
-"""Says what is here, what is missing and what to do about it, how large the cache is and what broken-off rollouts have left; and clears
-both on request."""
+"""Says what is here, what is missing and what to do about it, how large the cache is and what killed runs have left; and clears both on
+request."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from pytest_harness.cleaning import CleaningError, leftovers
 from pytest_harness.provision import Cache, Entry, ProvisionError, find_installed
 from pytest_harness.provision.cache import VARIABLE, Progress
 from pytest_harness.provision.tools import uv_program
@@ -36,7 +37,7 @@ _PYTHON = (3, 12)
 class Line:
     """One thing that was looked at."""
 
-    group: Literal["prerequisite", "harness", "cache", "rollout"]
+    group: Literal["prerequisite", "harness", "cache", "leftover"]
     subject: str
     state: State
     detail: str
@@ -51,8 +52,9 @@ class Line:
         return self.group == "prerequisite" and self.state != "ok"
 
 
-def inspect(table: SeamTable, cache: Path | None = None, here: Path = HERE) -> list[Line]:
-    """Look at the prerequisites, at each harness of the table, whatever variants it has, at the cache, and at rollouts below ``here``.
+def inspect(table: SeamTable, cache: Path | None = None, here: Iterable[Path] = (HERE,)) -> list[Line]:
+    """Look at the prerequisites, at each harness of the table, whatever variants it has, at the cache, and at
+    what killed runs have left on this machine and below ``here``.
 
     It installs nothing.
     """
@@ -64,8 +66,25 @@ def inspect(table: SeamTable, cache: Path | None = None, here: Path = HERE) -> l
         lines += [*harnesses, *_cache(place, table, told)]
     except ProvisionError as error:
         lines += [] if any(line.subject == "cache" for line in lines) else [Line("prerequisite", "cache", "missing", str(error))]
-    lines += _rollouts(here)
-    return lines
+    return [*lines, *_leftovers(here)]
+
+
+def clean(here: Iterable[Path] = (HERE,)) -> list[str]:
+    """Take away what killed runs have left on this machine, and below these folders. Returns a sentence for each.
+
+    Raises CleaningError when the rest is done, if something cannot be taken away.
+    """
+    done, failed = [], []
+    for left in leftovers(here):
+        try:
+            left.remove()
+        except CleaningError as error:
+            failed.append(str(error))
+        else:
+            done.append(f"removed the {left.kind} {left.name}")
+    if failed:
+        raise CleaningError("; ".join(failed), done)
+    return done
 
 
 def clear(cache: Path | None = None, names: Collection[str] | None = None, here: Path = HERE) -> int:
@@ -204,9 +223,16 @@ def _cache(cache: Cache, table: SeamTable, told: str) -> list[Line]:
     return [*lines, total]
 
 
-def _rollouts(here: Path) -> list[Line]:
-    remedy = "run it again, or clear it: its journal is in the folder"
+def _leftovers(here: Iterable[Path]) -> list[Line]:
+    remedy = "doctor --clean takes it away"
     return [
-        Line("rollout", folder.name, "incomplete", f"a rollout that was broken off left {folder}", remedy, size_of([folder]))
-        for folder in broken_off([here])
+        Line(
+            "leftover",
+            left.kind,
+            "incomplete",
+            f"a run that was killed left {left.name}",
+            f"{remedy}; its journal is in the folder, and the same rollout begins anew" if left.kind == "working folder" else remedy,
+            None if left.folder is None else size_of([left.folder]),
+        )
+        for left in leftovers(here)
     ]

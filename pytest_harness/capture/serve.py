@@ -33,6 +33,7 @@ from pytest_harness.capture.directory import SessionDirectory
 from pytest_harness.capture.guard import Guard
 from pytest_harness.capture.probe import Probe, probe
 from pytest_harness.capture.upstream import Upstream
+from pytest_harness.owners import marked
 from pytest_harness.serving import ASGIApp, BackgroundServer, Receive, Scope, Send
 
 MOUNT = "/capture"
@@ -311,7 +312,13 @@ class _Worker:
         command = [sys.executable, "-c", f"from {__name__} import work; work()", *map(str, files)]
         self.started = time.monotonic()
         self.process = subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, pass_fds=files, text=True, start_new_session=True
+            command,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            pass_fds=files,
+            text=True,
+            env=marked(os.environ),
+            start_new_session=True,
         )
         if self.process.stdin is not None:
             self.process.stdin.write(self._work.dumped() + "\n")

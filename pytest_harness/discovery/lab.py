@@ -10,7 +10,6 @@ import asyncio
 import contextlib
 import re
 import shlex
-import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -22,6 +21,7 @@ from pytest_harness.discovery.lookups import LAYOUT_FILES, PORT, Lookups
 from pytest_harness.discovery.watch import Request, Watch
 from pytest_harness.engines.scripted import Script, ScriptedEngine
 from pytest_harness.evidence import Call
+from pytest_harness.owners import temporary_folder
 from pytest_harness.provision import Installed
 from pytest_harness.rollouts.engines import SCRIPTED_MODEL, SCRIPTED_ROOM
 from pytest_harness.sandboxes.bubblewrap import Sandbox
@@ -111,7 +111,7 @@ class Lab:
         line = str(fill(command, setting.values)).replace("{instruction}", shlex.quote(instruction))
         proxy = CaptureProxy()
         with contextlib.ExitStack() as stack:
-            folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="harness-discovery-")))
+            folder = stack.enter_context(temporary_folder("discovery"))
             engine = stack.enter_context(BackgroundServer(ScriptedEngine(script, model=SCRIPTED_MODEL, max_model_len=SCRIPTED_ROOM)))
             session = proxy.open_session(Upstream(url=engine.listen().url, model=SCRIPTED_MODEL), folder / "journal.ndjson")
             enough = _Enough(lambda: bool(watch.requests))
@@ -152,7 +152,7 @@ class Lab:
 
     @contextlib.contextmanager
     def _sandbox(self, files: Mapping[str, str]) -> Iterator[Sandbox]:
-        with tempfile.TemporaryDirectory(prefix="harness-discovery-") as folder:
+        with temporary_folder("discovery") as folder:
             mounts = []
             for number, (path, text) in enumerate(LAYOUT_FILES.items()):
                 source = Path(folder, str(number))

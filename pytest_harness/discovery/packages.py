@@ -6,7 +6,6 @@ import importlib.metadata
 import json
 import re
 import shlex
-import tempfile
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,6 +13,7 @@ from typing import Any
 
 from packaging.version import Version
 
+from pytest_harness.owners import temporary_folder
 from pytest_harness.provision.cache import Cache, Progress, ProvisionError
 from pytest_harness.provision.node import node_satisfies, view_npm
 from pytest_harness.provision.preinstalled import preinstalled_version
@@ -85,7 +85,7 @@ def ask_pypi(spec: str) -> Package:
     package, _, version = spec.partition("==")
     faults: list[ProvisionError] = []
     found: list[importlib.metadata.Distribution] = []
-    with tempfile.TemporaryDirectory(prefix="harness-package-") as folder:
+    with temporary_folder("package") as folder:
         for python in PYTHONS:
             target = Path(folder, python)
             where: list[str | Path] = ["--python-version", python, "--target", target]

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import contextlib
-import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Self
 
+from pytest_harness.owners import temporary_folder
 from pytest_harness.runtimes.adapter import Episode, Limits, Message, ModelStep, Result, RuntimeAdapter, Tool
 from pytest_harness.runtimes.pairing import answers, paired
 from pytest_harness.runtimes.script import TOOLS, Asked, Made, ScriptedEnvironment, ScriptedModel
@@ -29,8 +28,8 @@ class Subject:
 
     def __enter__(self) -> Self:
         with contextlib.ExitStack() as opened:
-            folder = opened.enter_context(tempfile.TemporaryDirectory(prefix="harness-runtime-"))
-            opened.enter_context(running(self.adapter, lambda: self.adapter.start(Path(folder)), self.adapter.stop))
+            folder = opened.enter_context(temporary_folder("runtime"))
+            opened.enter_context(running(self.adapter, lambda: self.adapter.start(folder), self.adapter.stop))
             self._open = opened.pop_all()
         return self
 

@@ -15,6 +15,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from pytest_harness.owners import marked
 from pytest_harness.wire.loading import AdapterError
 from pytest_harness.wire.outcome import Broken
 
@@ -38,7 +39,7 @@ class Worker:
 
     def start(self) -> None:
         """Start it and wait until it is ready. Raises AdapterError."""
-        environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
+        environment = marked({name: value for name, value in os.environ.items() if not name.startswith("PYTHON")})
         with self._log.open("ab") as log:
             self._process = subprocess.Popen(
                 self._command,

@@ -16,8 +16,9 @@ import sys
 from pathlib import Path
 from typing import Self
 
+from pytest_harness.owners import marked
 from pytest_harness.sandboxes.channel import RunningSandbox, SandboxDiedError, SandboxError
-from pytest_harness.sandboxes.layout import Layout, LayoutError
+from pytest_harness.sandboxes.layout import FILE_BYTES, IN_MEMORY, Layout, LayoutError
 from pytest_harness.seams.limits import MB, Limits
 
 __all__ = ["Sandbox", "SandboxDiedError", "SandboxError", "check"]
@@ -40,6 +41,7 @@ class Sandbox(RunningSandbox):
         try:
             processes = limits.processes if _counts_apart() else None
             facts = {"drop_to": _unprivileged(), "processes": processes, "file_size": limits.disk_mb * MB}
+            facts |= {"files": limits.disk_mb * MB // FILE_BYTES, "in_memory": IN_MEMORY}
             spec = {**_bwrap(), **facts, "arguments": (layout or Layout()).arguments(limits.disk_mb * MB, limits.output_mb * MB)}
         except LayoutError as error:
             raise SandboxError(str(error)) from None
@@ -50,7 +52,7 @@ class Sandbox(RunningSandbox):
                 pass_fds=[theirs.fileno()],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
-                env={"LANG": "C.UTF-8"},
+                env=marked({"LANG": "C.UTF-8"}),
                 cwd="/",
                 start_new_session=True,  # a Ctrl-C at the terminal is for pytest, which then closes the sandbox
             )

@@ -9,7 +9,7 @@ Run as a script (``python -I -S keeper.py CHANNEL_FD``), standard library only, 
 * Uid 0 is left first: when the host's user is root everything happens under ``drop_to``, an unprivileged uid. Folders to be mounted
   that this uid could not reach (below a closed home, say) are bound to a passable place first, in a mount namespace of this process.
 * No command makes more than ``processes`` of them, all commands together: the kernel counts those of each user namespace apart. No file
-  that one writes has more than ``file_size`` bytes.
+  that one writes has more than ``file_size`` bytes. In each folder of ``in_memory`` there are no more than ``files`` of them.
 * Where the machine runs out of memory the kernel ends something of the sandbox first, unless that something asks otherwise.
 * The sandbox ends with the keeper, and the keeper ends when the other end of its channel is closed, however that came about. It does
   not matter which thread of the other process started it (a parent-death signal would follow that thread).
@@ -43,7 +43,7 @@ import stat
 import subprocess
 import sys
 
-MS_RDONLY, MS_NOSUID, MS_NODEV, MS_BIND, MS_REC, MS_PRIVATE = 1, 2, 4, 4096, 16384, 1 << 18
+MS_RDONLY, MS_NOSUID, MS_NODEV, MS_REMOUNT, MS_BIND, MS_REC, MS_PRIVATE = 1, 2, 4, 32, 4096, 16384, 1 << 18
 PR_SET_DUMPABLE, PR_CAPBSET_DROP, PR_SET_NO_NEW_PRIVS = 4, 24, 38
 NS_GET_PARENT = 0xB702
 # The names that a mount point for staging may have: all in the hierarchy standard, none needed by a running bubblewrap.
@@ -167,6 +167,9 @@ class Keeper:
             raise StartError(os.read(errors, 4096).decode(errors="replace").strip() or f"bwrap ended with {self.bwrap.returncode}")
         os.close(errors)
         self.join(int(json.loads(told)["child-pid"]))
+        in_memory = spec["in_memory"]
+        assert isinstance(in_memory, list)
+        self.count_files(in_memory, str(spec["files"]))
 
     def limit(self, spec: dict[str, object]) -> None:
         """Remember what each command may have, no more than this process may have itself."""
@@ -189,6 +192,19 @@ class Keeper:
         # Commands own no network, so without this the sandbox's root could not serve on port 80. Read-only in some containers.
         with contextlib.suppress(OSError), open("/proc/sys/net/ipv4/ip_unprivileged_port_start", "w") as limit:
             limit.write("0")
+
+    def count_files(self, folders: list[str], most: str) -> None:
+        """Limit how many files each of these file systems in memory holds. Where the kernel does not let us, there is no limit."""
+        pid = os.fork()
+        if pid == 0:
+            try:
+                os.setns(self.namespaces["mnt"], os.CLONE_NEWNS)
+                for folder in folders:
+                    with contextlib.suppress(OSError):
+                        mount("tmpfs", folder, None, MS_REMOUNT | MS_NOSUID | MS_NODEV, f"nr_inodes={most}")
+            finally:
+                os._exit(0)
+        os.waitpid(pid, 0)
 
     # ---- commands
 

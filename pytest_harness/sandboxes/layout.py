@@ -21,6 +21,11 @@ SHIMS = f"{OURS}/bin"
 LOGS = "/logs/agent"
 """Where Harbor wants a harness's logs. Apart from the rest: a harness that fills it leaves the verifier room for its verdict."""
 
+IN_MEMORY = ("/", "/usr/local", "/dev/shm", LOGS)  # noqa: S108 - the sandbox's own
+"""The file systems in memory in which commands can write."""
+FILE_BYTES = 8192
+"""What the smallest file counts of the room: it takes memory even if it is empty."""
+
 PATH = f"{SHIMS}:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 # One argument of bubblewrap: a word, a host path (made reachable by the keeper), or the content of a file (given as a descriptor).

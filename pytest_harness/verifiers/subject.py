@@ -7,7 +7,6 @@ import contextlib
 import dataclasses
 import logging
 import os
-import tempfile
 import uuid
 import warnings
 from collections.abc import Callable, Iterator, Mapping
@@ -20,6 +19,7 @@ from harbor.trial.hooks import TrialEvent, TrialHookEvent
 from harbor.trial.trial import Trial
 
 from pytest_harness.evidence import Ending, Evidence
+from pytest_harness.owners import temporary_folder
 from pytest_harness.rollouts.aftermath import LOOKS, PAUSE_SEC, Aftermath
 from pytest_harness.rollouts.offline import keep_litellm_offline
 from pytest_harness.sandboxes.local import ERROR_POLICY
@@ -47,7 +47,7 @@ class Subject:
 
     def __enter__(self) -> Self:
         with contextlib.ExitStack() as opened:
-            self._folder = Path(opened.enter_context(tempfile.TemporaryDirectory(prefix="harness-verifier-")))
+            self._folder = opened.enter_context(temporary_folder("verifier"))
             first = self.played(FIRST)
             if not first.evidence.calls:
                 raise AdapterError(f"--verifier {self.name}: no agent can be run in it: {first.failure}")

@@ -20,6 +20,7 @@ from typing import Any
 
 import httpx
 
+from pytest_harness.owners import marked
 from pytest_harness.provision import ProvisionError
 from pytest_harness.provision.cache import Cache, Made, Making
 from pytest_harness.provision.tools import ask, digest_of, run_installer, uv_program
@@ -71,7 +72,7 @@ class OpenEnvProxy(ProxyAdapter):
             self._process = subprocess.Popen(
                 [python, "-m", "openenv.core.harness.capture.server", *arguments],
                 cwd=folder,
-                env=environment,
+                env=marked(environment),
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=subprocess.STDOUT,

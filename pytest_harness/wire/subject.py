@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import contextlib
-import tempfile
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any, Self
 
+from pytest_harness.owners import temporary_folder
 from pytest_harness.wire.adapter import CapturedCall, ProxyAdapter, ProxySession
 from pytest_harness.wire.exchanges import ExchangeLog
 from pytest_harness.wire.guarding import running
@@ -35,9 +34,9 @@ class Subject:
 
     def __enter__(self) -> Self:
         with contextlib.ExitStack() as opened:
-            folder = opened.enter_context(tempfile.TemporaryDirectory(prefix="harness-wire-"))
+            folder = opened.enter_context(temporary_folder("wire"))
             self.upstream = opened.enter_context(Upstream())
-            opened.enter_context(running(self.adapter, lambda: self.adapter.start(self.upstream.engine, Path(folder)), self.adapter.stop))
+            opened.enter_context(running(self.adapter, lambda: self.adapter.start(self.upstream.engine, folder), self.adapter.stop))
             self._open = opened.pop_all()
         return self
 

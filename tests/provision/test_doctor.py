@@ -144,8 +144,8 @@ def test_a_rollout_that_was_broken_off_is_told_and_cleared_and_one_that_runs_is_
     with workplace(here / "evidence", "pi-in-local-explore") as broken:
         (broken / "journal.ndjson").write_text("x" * 100)
     with workplace(here / "rollouts", "pi-in-local-edit_file") as alive:
-        left = [line for line in doctor.inspect(TABLE, cache.root, here) if line.group == "rollout"]
-        assert [(line.subject, line.state, line.size, line.fatal) for line in left] == [("pi-in-local-explore", "incomplete", 100, False)]
+        left = [line for line in doctor.inspect(TABLE, cache.root, [here]) if line.subject == "working folder"]
+        assert [(line.group, line.state, line.size, line.fatal) for line in left] == [("leftover", "incomplete", 100, False)]
         assert str(broken) in left[0].detail
         doctor.clear(cache.root, ["pi"], here)
         assert broken.exists()

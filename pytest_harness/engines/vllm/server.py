@@ -22,6 +22,8 @@ from typing import BinaryIO
 
 import httpx
 
+from pytest_harness.owners import marked
+
 READY_SECONDS = 600
 OWN_READY_SECONDS = 1800
 """For a vLLM of the user's own, which may have to load a large model, or to download it first."""
@@ -117,7 +119,7 @@ def serve(
     with _opened(log) as output:
         process = subprocess.Popen(
             whole,
-            env={**os.environ, **_ENVIRONMENT, **environment, "VLLM_API_KEY": key},
+            env=marked({**os.environ, **_ENVIRONMENT, **environment, "VLLM_API_KEY": key}),
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=subprocess.STDOUT,
