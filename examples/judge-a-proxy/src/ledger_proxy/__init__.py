@@ -1,0 +1,1 @@
+"""A capture proxy for chat completions."""
