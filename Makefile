@@ -9,12 +9,14 @@ UV := $(shell command -v uv || echo $(TOOLS)/bin/uv)
 # Hundreds of processes of the tests import the project: what Python makes of the sources is kept, also where the machine says otherwise.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo test lint unit fast rollouts table reports differential trainers benchmark lock clean
+.PHONY: help demo test lint unit fast rollouts docs docs-commands table reports differential trainers benchmark lock clean
 
 help:
 	@echo "make demo   judge two real harnesses, mini-swe-agent and pi, end to end"
-	@echo "make test   lint, types, unit tests, plugin tests, the wire suite on our proxy, the runtime suite on our runtime, the fast tier, and the rollouts of the demo"
+	@echo "make test   lint, types, the documentation, unit tests, plugin tests, the wire suite on our proxy, the runtime suite on our runtime, the fast tier, and the rollouts of the demo"
 	@echo "make lint | unit | fast | rollouts   the parts of make test"
+	@echo "make docs   the documentation as a site, with every link followed: .harness/site"
+	@echo "make docs-commands   the commands of the documentation that take minutes, and a run in four shards beside the whole"
 	@echo "make table  every harness of the table over all its scenarios; installs what is missing"
 	@echo "make reports   publish the evidence of make table: reports/ and the table in the README"
 	@echo "make differential   the scripted engine beside a real vLLM, which is installed into the cache if it is not there"
@@ -26,7 +28,7 @@ help:
 demo: $(STAMP)
 	$(VENV)/bin/pytest --harness=mini-swe-agent --harness=pi
 
-test: lint unit fast rollouts
+test: lint docs unit fast rollouts
 
 lint: $(STAMP)
 	$(VENV)/bin/ruff check .
@@ -48,6 +50,12 @@ fast: $(STAMP)
 rollouts: $(STAMP)
 	$(VENV)/bin/pytest --harness=mini-swe-agent --harness=pi -n 2
 	$(VENV)/bin/pytest --replay .harness/evidence
+
+docs: $(STAMP)
+	$(VENV)/bin/mkdocs build --strict --quiet
+
+docs-commands: $(STAMP)
+	$(VENV)/bin/pytest tests/docs/slow_commands.py -p no:cacheprovider
 
 # The whole table, nightly or on request. It is red where it found something, and that is published too.
 table: $(STAMP)
