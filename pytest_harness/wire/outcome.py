@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 LIMIT_SEC = 15.0
 """How long anything that a proxy must do by itself is waited for, unless a test says otherwise."""
-_POLL_SEC = 0.01
+_FIRST_PAUSE_SEC, _LONGEST_PAUSE_SEC = 0.005, 0.1
 _SHOWN = 400
 
 
@@ -50,10 +50,15 @@ def same(seen: object, expected: object, what: str) -> None:
 
 
 def eventually[T](probe: Callable[[], T], good: Callable[[T], bool], limit_sec: float = LIMIT_SEC) -> T:
-    """The probe's first good answer, or its last one when the time is up: the caller says what is wrong with that."""
+    """The probe's first good answer, or its last one when the time is up: the caller says what is wrong with that.
+
+    A probe costs the subject time too, so the pauses between them grow.
+    """
     deadline = time.monotonic() + limit_sec
+    pause = _FIRST_PAUSE_SEC
     while True:
         answer = probe()
         if good(answer) or time.monotonic() > deadline:
             return answer
-        time.sleep(_POLL_SEC)
+        time.sleep(pause)
+        pause = min(2 * pause, _LONGEST_PAUSE_SEC)
