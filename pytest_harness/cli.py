@@ -14,6 +14,7 @@ import typer
 from rich.console import Console
 from rich.filesize import decimal
 from rich.table import Table
+from rich.text import Text
 
 from pytest_harness import __version__
 from pytest_harness.bisection import BisectError
@@ -623,6 +624,19 @@ def _clean(places: list[Path], console: Console) -> None:
         console.print(sentence, highlight=False, markup=False, soft_wrap=True)
     if failure is not None:
         fail(failure)
+
+
+@app.command()
+def sandboxes() -> None:
+    """List the backends of Harbor in which a harness can be judged, and what is lacking for each on this machine."""
+    from pytest_harness.sandboxes.catalogue import bundled_catalogue  # noqa: PLC0415 (only this command lists them)
+
+    rows = Table("sandbox", "runs", "reaches the proxy by", "on this machine", box=None, pad_edge=False)
+    for name, backend in bundled_catalogue().items():
+        rows.add_row(name, backend.runs, "loopback" if backend.reach == "loopback" else "--public-url or --tunnel", Text(backend.state))
+    console = _console()
+    console.print("of ours: local; docker and podman, where the engine runs", highlight=False)
+    console.print(rows)
 
 
 @app.command("new-seam")

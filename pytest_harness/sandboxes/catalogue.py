@@ -106,6 +106,13 @@ class Backend(Row):
         return self._wish if None in found and True not in found else None
 
     @property
+    def state(self) -> str:
+        """How it stands with it on this machine, as far as can be seen without asking it."""
+        if self.lacks:
+            return f"lacks: {'; '.join(self.lacks)}"
+        return "nothing is seen to lack" if self.unseen is None else f"nothing is seen to lack; if it was not done yet: {self.unseen}"
+
+    @property
     def _wish(self) -> str:
         return " or ".join(dict.fromkeys(each.wish for each in self.credentials))
 
