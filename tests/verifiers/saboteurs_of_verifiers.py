@@ -95,6 +95,10 @@ class KeyOfTheSeam(Verifier):
         self.override_env = {**self.override_env, KEY: SEAMS}
 
 
+class SoundSandbox(LocalSandbox):
+    """Ours."""
+
+
 class GivesTestsAway(LocalSandbox):
     """The tests are there from the beginning."""
 

@@ -1,4 +1,4 @@
-"""Every requirement of a verifier can go red: verifiers with one known fault each break exactly the requirements that they must."""
+"""Every requirement of a verifier can go red: verifiers and sandboxes with one known fault each break exactly what they must."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ import sys
 from pathlib import Path
 
 import pytest
+from harbor.environments.base import BaseEnvironment
+from harbor.verifier.verifier import Verifier
 
 from pytest_harness.requirements import load_catalogue
 
@@ -17,28 +19,35 @@ sys.path.insert(0, str(HERE))
 
 import saboteurs_of_verifiers as faults  # noqa: E402
 
-CASES = (
-    "zero or huge or no_file or dies_while or word or raised or rate_limited or agent_wrote or its_own"
-    " or (agent_runs and tests) or files_and_processes or this_machine or engine or rollout_does or lost_while_grading"
+SOUND = (faults.Sound, faults.SoundSandbox)
+
+OF_VERIFIERS = (
+    "zero or huge or no_file or dies_while or word or raised_ or rate_limited or agent_wrote or its_own or rollout_does",
+    {"ISO-302", "ISO-303", "ISO-304", "ISO-305", "SBX-301"},
 )
-"""One or two of each requirement; all of them take minutes."""
+OF_SANDBOXES = (
+    "huge or files_and_processes or this_machine or of_an_engine or (agent_runs and tests) or lost_while_grading",
+    {"REW-302", "REW-303", "REW-304", "REW-305", "REW-306", "REW-307", "REW-308", "ISO-301"},
+)
+"""One or two cases of each requirement, for all of them take minutes; and the requirements that a fault of the one kind does not come near."""
 
 
 @pytest.fixture(scope="module")
 def red(tmp_path_factory):
     """By the name of the fault: the requirements that went red."""
-    folder = tmp_path_factory.mktemp("judged")
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")}
-    environment["PYTHONPATH"] = str(HERE)
-    specs = [f"saboteurs_of_verifiers:{cls.__name__}" for cls in (faults.Sound, *faults.BREAKS)]
-    command = [sys.executable, str(HERE.parent / "judge_subjects.py"), "--verifier", str(folder), CASES, *specs]
-    finished = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
-    assert finished.returncode == 0, finished.stderr
     found = {}
-    for path in folder.glob("*/verifier.json"):
-        entries = json.loads(path.read_text())["requirements"]
-        found[path.parent.name.partition(":")[2]] = {entry["id"] for entry in entries if entry["standing"] in ("failed", "error")}
-        assert {entry["id"] for entry in entries if entry["standing"] == "not_exercised"} == set()
+    for base, (cases, apart) in {Verifier: OF_VERIFIERS, BaseEnvironment: OF_SANDBOXES}.items():
+        folder = tmp_path_factory.mktemp("judged")
+        environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")}
+        environment["PYTHONPATH"] = str(HERE)
+        specs = [f"saboteurs_of_verifiers:{cls.__name__}" for cls in (*SOUND, *faults.BREAKS) if issubclass(cls, base)]
+        command = [sys.executable, str(HERE.parent / "judge_subjects.py"), "--verifier", str(folder), cases, *specs]
+        finished = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
+        assert finished.returncode == 0, finished.stderr
+        for path in folder.glob("*/verifier.json"):
+            entries = json.loads(path.read_text())["requirements"]
+            found[path.parent.name.partition(":")[2]] = {entry["id"] for entry in entries if entry["standing"] in ("failed", "error")}
+            assert {entry["id"] for entry in entries if entry["standing"] == "not_exercised"} == apart
     return found
 
 
@@ -47,8 +56,8 @@ def test_exactly_the_right_requirements_go_red(red, fault):
     assert red[fault.__name__] == faults.BREAKS[fault]
 
 
-def test_a_verifier_without_a_fault_breaks_nothing(red):
-    assert red["Sound"] == set()
+def test_a_verifier_and_a_sandbox_without_a_fault_break_nothing(red):
+    assert [red[cls.__name__] for cls in SOUND] == [set(), set()]
 
 
 def test_every_requirement_names_the_faults_that_break_it():
