@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import uuid
 from collections.abc import Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -172,7 +173,8 @@ class Rollouts:
         asked = ScenarioTable.load(*_folders(scenarios))[scenario]
         if (reason := check()) is not None:
             raise NoRollout(reason)
-        return self._pool.evidence(RolloutSpec(seam, "local", "scripted", asked))[1]
+        with ThreadPoolExecutor(1) as aside:  # a test that is a coroutine has a loop running in this thread, and a rollout has its own
+            return aside.submit(self._pool.evidence, RolloutSpec(seam, "local", "scripted", asked)).result()[1]
 
 
 def _folders(folder: Path | None) -> list[Path]:

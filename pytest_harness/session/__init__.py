@@ -17,6 +17,7 @@ from pytest_harness.reports.build import shown
 from pytest_harness.reports.left_out import sentences
 from pytest_harness.reports.model import Report
 from pytest_harness.resources import resource
+from pytest_harness.rollouts.workplace import broken_off
 from pytest_harness.session import fixtures
 from pytest_harness.session.judged import Judged, ended_of, folder_of
 from pytest_harness.session.outcome import category_of
@@ -200,6 +201,7 @@ class ConformanceSession:
         """The matrix, what ran of what was required, where the report lies, and what did not run of the suite."""
         if self.report is not None:
             self._print(self.report, terminalreporter)
+        self._tell_broken_off(terminalreporter)
         self._tell_missing(terminalreporter)
 
     def _print(self, report: Report, terminalreporter: pytest.TerminalReporter) -> None:
@@ -226,3 +228,10 @@ class ConformanceSession:
         terminalreporter.write_line(
             said if required is None else f"--require {required}: {said}", yellow=required is None, red=required is not None
         )
+
+    def _tell_broken_off(self, terminalreporter: pytest.TerminalReporter) -> None:
+        """Where what was captured of a rollout lies that did not come to its end, after Ctrl-C for instance."""
+        names = {attempt.spec.id for attempt in self.plan.attempts if attempt.spec is not None}
+        for folder in broken_off([self.plan.evidence_dir]) if names and not self._collects_only else ():
+            if folder.name in names:
+                terminalreporter.write_line(f"broken off: {shown(folder)}; what was captured stays there until the rollout runs again")
