@@ -29,7 +29,9 @@ def check(items: Iterable[Item], *, packed: bool = False) -> None:
         if (what := secret_in(text) or value_in(text, values)) is not None:
             found.append(f"{what} in {item.path}")
     if found:
-        raise PushError(f"{_listed(found)}: nothing was sent; make the key worthless where it was issued, and run that again without it")
+        raise PushError(
+            f"{_listed(found)}: nothing was sent; revoke the key and run that again without it, or unset the variable if its value is no secret"
+        )
     if unseen and not packed:
         raise PushError(
             f"{_listed(unseen)}: compressed, so no secret in it can be seen; nothing was sent; look yourself, then add --packed"
