@@ -40,7 +40,15 @@ def pytest_addoption(parser: pytest.Parser, pluginmanager: pytest.PytestPluginMa
         )
 
     option("harness", "NAME[@VERSION]", "judge this seam, 'all' of the table, or its 'fast' tier", repeat=True)
-    option("sandbox", "NAME", "where the harness runs (default: local)", repeat=True)
+    option("sandbox", "NAME", "where the harness runs: local, docker, podman (default: local)", repeat=True)
+    option("image", "NAME", "with --sandbox=docker or podman: an image that the engine has, instead of our base image")
+    group.addoption(
+        *(["--bake"] if short else []),
+        "--conformance-bake",
+        dest="harness_bake",
+        action="store_true",
+        help="with --sandbox=docker or podman: put the harness into an image instead of mounting it; short: --bake",
+    )
     option("engine", "NAME", "what samples (default: scripted)", default="scripted")
     option("scenario", "NAME", "only this scenario (default: what the seam declares)", repeat=True)
     group.addoption(

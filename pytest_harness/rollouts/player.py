@@ -9,11 +9,11 @@ from pytest_harness.capture import CaptureProxy
 from pytest_harness.capture.budget import Budget
 from pytest_harness.contract.grading import RESULT, REWARD_JSON, REWARD_TEXT
 from pytest_harness.evidence import Call, Ending, Grading
-from pytest_harness.provision import Installed
 from pytest_harness.rollouts.aftermath import Aftermath
 from pytest_harness.rollouts.engines import Engine
+from pytest_harness.rollouts.places import Place
 from pytest_harness.rollouts.spec import RolloutSpec
-from pytest_harness.rollouts.trial import agent_config, local_sandbox, run_trial
+from pytest_harness.rollouts.trial import agent_config, run_trial
 from pytest_harness.sandboxes.channel import RunningSandbox, SandboxDiedError
 from pytest_harness.sandboxes.gates import gate
 from pytest_harness.serving import BackgroundServer
@@ -26,10 +26,10 @@ class Player:
     """Plays the scenario of ``spec`` once, in the folder ``work``. Others may play at the same time, through the same proxy."""
 
     def __init__(  # noqa: PLR0917 (what it plays, with what, where)
-        self, spec: RolloutSpec, installed: Installed, engine: Engine, proxy: CaptureProxy, server: BackgroundServer, work: Path
+        self, spec: RolloutSpec, place: Place, engine: Engine, proxy: CaptureProxy, server: BackgroundServer, work: Path
     ) -> None:
         self._spec = spec
-        self._installed = installed
+        self._place = place
         self._engine = engine
         self._server = server
         self._work = work
@@ -69,9 +69,9 @@ class Player:
         try:
             with gate(self._serve_inside) as gate_key:
                 return await run_trial(
-                    agent=agent_config(agent, harness=spec.seam.harness, harness_version=self._installed.version),
+                    agent=agent_config(agent, harness=spec.seam.harness, harness_version=self._place.installed.version),
                     task=spec.scenario.task,
-                    sandbox=local_sandbox(self._installed, gate=gate_key, agent=agent),
+                    sandbox=self._place.environment(agent, gate_key),
                     work=self._work,
                     native_log=spec.seam.native.log,
                     aftermath=self._aftermath,

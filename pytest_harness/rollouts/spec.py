@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pytest_harness.evidence import attempt_dir
+from pytest_harness.sandboxes.kinds import Boxing
 from pytest_harness.scenarios import Scenario
 from pytest_harness.seams import Seam
 
@@ -21,6 +22,8 @@ class RolloutSpec:
     attempt: int = 1
     step_limit: int | None = None
     """How many turns the harness is told to take at most, by its own means; its row says how."""
+    boxing: Boxing = Boxing()  # noqa: RUF009 (it is frozen)
+    """What is asked of the sandbox, where it is a container."""
 
     @property
     def id(self) -> str:

@@ -11,16 +11,15 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
-from harbor.models.trial.config import AgentConfig, EnvironmentConfig, ServiceVolumeConfig, TaskConfig, TrialConfig
+from harbor.models.trial.config import AgentConfig, EnvironmentConfig, TaskConfig, TrialConfig
 from harbor.trial.hooks import TrialEvent, TrialHookEvent
 from harbor.trial.trial import Trial
 
 from pytest_harness.evidence import Ending
-from pytest_harness.provision import Installed
 from pytest_harness.rollouts.aftermath import Aftermath
 from pytest_harness.rollouts.native import collect_native
 from pytest_harness.rollouts.offline import keep_litellm_offline
-from pytest_harness.sandboxes.local import ERROR_POLICY, LOCAL_SANDBOX
+from pytest_harness.sandboxes.environment import ERROR_POLICY
 from pytest_harness.seams import RenderedAgent
 
 SETUP_TIMEOUT_SEC = 120.0
@@ -48,15 +47,6 @@ def agent_config(agent: RenderedAgent, *, harness: str, harness_version: str) ->
             **agent.fields,
         }
     )
-
-
-def local_sandbox(installed: Installed, *, gate: str, agent: RenderedAgent) -> EnvironmentConfig:
-    """Harbor's configuration of the local sandbox with the harness in it, read-only, and the row's own shims and files."""
-    mounts: list[ServiceVolumeConfig] = [
-        {"type": "bind", "source": str(mount.source), "target": mount.target, "read_only": True} for mount in installed.mounts
-    ]
-    own = {"shims": {**installed.shims, **agent.shims}, "files": dict(agent.files), "limits": agent.limits.model_dump()}
-    return EnvironmentConfig(import_path=LOCAL_SANDBOX, mounts=mounts, kwargs={"gate": gate, **own})
 
 
 async def run_trial(

@@ -40,7 +40,7 @@ class Sandbox(RunningSandbox):
         limits = limits or Limits()
         try:
             processes = limits.processes if _counts_apart() else None
-            facts = {"drop_to": _unprivileged(), "processes": processes, "file_size": limits.disk_mb * MB}
+            facts: dict[str, object] = {"drop_to": _unprivileged(), "processes": processes, "file_size": limits.disk_mb * MB}
             facts |= {"files": limits.disk_mb * MB // FILE_BYTES, "in_memory": IN_MEMORY}
             spec = {**_bwrap(), **facts, "arguments": (layout or Layout()).arguments(limits.disk_mb * MB, limits.output_mb * MB)}
         except LayoutError as error:

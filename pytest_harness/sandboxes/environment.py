@@ -29,6 +29,9 @@ from pytest_harness.sandboxes.limits import LimitError, Watch
 from pytest_harness.sandboxes.running import Runner
 from pytest_harness.seams.limits import Limits
 
+KILLED = 128 + 9
+"""How a command ends that the kernel has ended, for want of memory say."""
+
 # For TrialConfig.override_error_policy: Harbor takes an exception it does not know for the agent's, and grades on.
 ERROR_POLICY: dict[str, ErrorPolicyOverride] = {"SandboxDiedError": ErrorPolicyOverride(should_grade=False, has_valid_reward=False)}
 
@@ -101,7 +104,8 @@ class HarborSandbox(BaseEnvironment):
         except asyncio.CancelledError:  # the thread goes on: what it starts must not be left behind
             starting.add_done_callback(_close_unwanted)
             raise
-        self._runner = Runner(sandbox, struck=Watch(sandbox, self.options.limits).struck)
+        self._watch = Watch(sandbox, self.options.limits)
+        self._runner = Runner(sandbox, struck=self._watch.struck)
         try:
             if self.options.gate is not None:
                 pass_gate(self.options.gate, sandbox)
@@ -163,6 +167,8 @@ class HarborSandbox(BaseEnvironment):
                 cwd=cwd or self._workdir,
                 timeout=timeout_sec,
             )
+            if finished.code == KILLED and (error := await self._watch.out_of_memory()):
+                raise error
         except TimeoutError:
             raise RuntimeError(f"Command timed out after {timeout_sec} seconds") from None
         except LimitError:  # with whatever else the command has started

@@ -95,12 +95,23 @@ class Layout:
             *_system(str(room)),
             *_logs(str(logs)),
             *self._mounted(),
-            *self._shimmed(),
             *self._written(),
             "--chdir",
             "/",
             "--clearenv",
         ]
+
+    def contents(self) -> Iterator[tuple[str, int, str]]:
+        """Path, mode and text of everything that is written into a sandbox, shims and files. Raises LayoutError."""
+        for name, script in self.shims.items():
+            if not name or "/" in name or name in {".", ".."}:
+                raise LayoutError(f"shim {name!r}: the name must be that of a command, without a path")
+            yield f"{SHIMS}/{name}", 0o755, script
+        for path, text in self.files.items():
+            target = HOME + path[1:] if path.startswith("~/") else path
+            if not _is_plain(target):
+                raise LayoutError(f"file {path!r}: the path must be absolute or begin with '~/', without '..'")
+            yield target, 0o644, text
 
     def _mounted(self) -> Iterator[Argument]:
         for mount in self.mounts:
@@ -109,20 +120,11 @@ class Layout:
             yield from _parents(mount.target)
             yield from ("--bind" if mount.writable else "--ro-bind", {"source": str(mount.source)}, mount.target)
 
-    def _shimmed(self) -> Iterator[Argument]:
-        yield from (*_parents(SHIMS), "--perms", "0755", "--tmpfs", SHIMS)
-        for name, script in self.shims.items():
-            if not name or "/" in name or name in {".", ".."}:
-                raise LayoutError(f"shim {name!r}: the name must be that of a command, without a path")
-            yield from ("--perms", "0755", "--file", {"data": script}, f"{SHIMS}/{name}")
-        yield from ("--remount-ro", SHIMS)
-
     def _written(self) -> Iterator[Argument]:
-        for path, text in self.files.items():
-            target = HOME + path[1:] if path.startswith("~/") else path
-            if not _is_plain(target):
-                raise LayoutError(f"file {path!r}: the path must be absolute or begin with '~/', without '..'")
-            yield from (*_parents(target), "--perms", "0644", "--file", {"data": text}, target)
+        yield from (*_parents(SHIMS), "--perms", "0755", "--tmpfs", SHIMS)
+        for path, mode, text in self.contents():
+            yield from (*_parents(path), "--perms", f"{mode:04o}", "--file", {"data": text}, path)
+        yield from ("--remount-ro", SHIMS)
 
 
 def _is_plain(path: str) -> bool:

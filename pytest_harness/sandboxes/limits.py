@@ -1,7 +1,8 @@
 """Watches what runs in a sandbox, and says when it has used more than it may.
 
-Files and processes are limited by the kernel, inside. What a command prints, or is copied out of the sandbox, and the memory of all
-processes together have no limit that an ordinary user could set: they are looked at, twice a second.
+Processes, and the files of a local sandbox, are limited by the kernel. What a command prints, or is copied out of the sandbox, and the
+memory of all processes together have no limit that an ordinary user could set: they are looked at, twice a second. So are the files of a
+container, for which few engines keep a limit, less often: the engine has to add them up.
 """
 
 from __future__ import annotations
@@ -9,11 +10,14 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import count
 
 from pytest_harness.sandboxes.channel import RunningSandbox, SandboxDiedError, SandboxError
 from pytest_harness.seams.limits import MB, Limits
 
 PAUSE_SEC = 0.5
+LOOKS_A_DISK = 10
+"""Every so many looks the files are looked at too."""
 
 
 class LimitError(SandboxError):
@@ -37,13 +41,23 @@ class Watch:
 
     async def struck(self, printed: Callable[[], int]) -> LimitError:
         """Returns when a limit was struck. ``printed`` tells how many bytes the command has put out."""
-        while True:
+        for look in count(1):
             await asyncio.sleep(PAUSE_SEC)
             if printed() > self.limits.output_mb * MB:
                 return OutputLimitError(f"a command put out more than {self.limits.output_mb} MB (limits.output_mb)")
-            memory = await asyncio.to_thread(self._memory)
-            if memory is not None and memory > self.limits.memory_mb * MB:
-                return MemoryLimitExceededError(f"the processes took more than {self.limits.memory_mb} MB of memory (limits.memory_mb)")
+            if error := await self.out_of_memory():
+                return error
+            written = await asyncio.to_thread(self.sandbox.written) if look % LOOKS_A_DISK == 0 else None
+            if written is not None and written > self.limits.disk_mb * MB:
+                return OutputLimitError(f"the files took more than {self.limits.disk_mb} MB of the disk (limits.disk_mb)")
+        raise AssertionError("there is always another look")
+
+    async def out_of_memory(self) -> LimitError | None:
+        """Whether that limit is struck now, or the kernel has ended something because it was."""
+        memory = await asyncio.to_thread(self._memory)
+        if memory is None or memory <= self.limits.memory_mb * MB:
+            return None
+        return MemoryLimitExceededError(f"the processes took more than {self.limits.memory_mb} MB of memory (limits.memory_mb)")
 
     def _memory(self) -> int | None:
         try:

@@ -21,11 +21,11 @@ from pytest_harness.reports.shards import ShardError, part, read_shard
 from pytest_harness.requirements import Catalogue, Requirement, RequirementsError, load_catalogue
 from pytest_harness.rollouts.pool import RolloutPool
 from pytest_harness.rollouts.spec import RolloutSpec
+from pytest_harness.sandboxes.kinds import LOCAL, SANDBOXES, Boxing
 from pytest_harness.scenarios import ScenarioError, ScenarioTable
 from pytest_harness.seams import Seam, SeamError, SeamTable, Unavailable
 from pytest_harness.session.choice import ALL, FAST, GROUPS, Choice, Omission, choose, wanted
 
-SANDBOXES = ("local",)
 SCRIPTED, VLLM = ENGINES = ("scripted", "vllm")
 
 MOST_ATTEMPTS = 1000
@@ -180,7 +180,8 @@ def _live(config: pytest.Config, run_id: str, catalogue: Catalogue) -> Plan:
     scenarios = ScenarioTable.load(*config.getoption("harness_scenarios"))
     names: list[str] = config.getoption("harness_harness")
     seams, groups = _seams(names, table)
-    sandboxes = _known("sandbox", config.getoption("harness_sandbox") or list(SANDBOXES), SANDBOXES)
+    sandboxes = _known("sandbox", config.getoption("harness_sandbox") or [LOCAL], SANDBOXES)
+    boxing = _boxing(config, sandboxes)
     engine = _known("engine", [config.getoption("harness_engine")], ENGINES)[0]
     if engine == SCRIPTED and config.getoption("harness_model") is not None:
         raise pytest.UsageError("--model names what a vLLM of yours is to serve, and the engine is scripted; add --engine=vllm")
@@ -203,7 +204,7 @@ def _live(config: pytest.Config, run_id: str, catalogue: Catalogue) -> Plan:
         raise pytest.UsageError(_nothing_to_run(names, choice))
     pool = RolloutPool(config.getoption("harness_evidence_dir"), run_id=run_id, requirements=catalogue.version)
     specs = [
-        RolloutSpec(seams[cell.harness], cell.sandbox, engine, scenarios[cell.scenario], number)
+        RolloutSpec(seams[cell.harness], cell.sandbox, engine, scenarios[cell.scenario], number, boxing=boxing)
         for cell in choice.cells
         for number in range(1, attempts + 1)
     ]
@@ -211,6 +212,14 @@ def _live(config: pytest.Config, run_id: str, catalogue: Catalogue) -> Plan:
     unavailable = table.unavailable if ALL in names else ()
     attempted = tuple(_attempt(pool, spec) for spec in specs)
     return Plan(run_id, catalogue, attempted, named, choice.left_out, unavailable, pool=pool, engine=engine)
+
+
+def _boxing(config: pytest.Config, sandboxes: list[str]) -> Boxing:
+    boxing = Boxing(config.getoption("harness_image"), config.getoption("harness_bake"))
+    if boxing != Boxing() and sandboxes == [LOCAL]:
+        option = "--bake" if boxing.image is None else f"--image {boxing.image}"
+        raise pytest.UsageError(f"{option}: the local sandbox is made from no image; add --sandbox=docker or --sandbox=podman")
+    return boxing
 
 
 def _seams(names: list[str], table: SeamTable) -> tuple[dict[str, Seam], dict[str, frozenset[str]]]:

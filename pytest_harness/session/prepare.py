@@ -6,7 +6,10 @@ import tempfile
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-from pytest_harness.provision import ProvisionError, provision
+from pytest_harness.provision import Installed, ProvisionError, provision
+from pytest_harness.rollouts.spec import RolloutSpec
+from pytest_harness.sandboxes.channel import SandboxError
+from pytest_harness.sandboxes.kinds import LOCAL, refusal
 from pytest_harness.session.plan import Attempt, Plan
 
 
@@ -34,15 +37,27 @@ def prepare(plan: Plan, needed: Iterable[Attempt], say: Callable[[str], None]) -
     if not specs:
         return
     _writable("--evidence-dir", plan.evidence_dir)
-    if any(spec.sandbox == "local" for spec in specs):
-        from pytest_harness.sandboxes.bubblewrap import check  # noqa: PLC0415 (a replay needs no sandbox)
-
-        if (reason := check()) is not None:
+    for kind, boxing in dict.fromkeys((spec.sandbox, spec.boxing) for spec in specs):
+        if (reason := refusal(kind, boxing)) is not None:
             raise Unready(reason)
     for seam in {spec.seam.name: spec.seam for spec in specs}.values():
         try:
-            provision(seam, progress=say)
+            installed = provision(seam, progress=say)
         except ProvisionError as error:
             if seam.name in plan.named:
                 raise Unready(f"{seam.name}: {error}") from None
             say(f"{seam.name}: {error}")
+        else:
+            _bake(installed, [spec for spec in specs if spec.seam.name == seam.name], say)
+
+
+def _bake(installed: Installed, specs: Iterable[RolloutSpec], say: Callable[[str], None]) -> None:
+    """Build the images that are asked for, before several processes would do it at once. Raises Unready."""
+    for kind, boxing in dict.fromkeys((spec.sandbox, spec.boxing) for spec in specs if spec.boxing.bake and spec.sandbox != LOCAL):
+        from pytest_harness.rollouts.places import place_of  # noqa: PLC0415 (Harbor takes a second to import)
+
+        say(f"{installed.name}: an image of {kind} with {installed.name} {installed.version} in it")
+        try:
+            place_of(kind, boxing, installed)
+        except SandboxError as error:
+            raise Unready(f"--bake: {error}") from None
