@@ -65,14 +65,16 @@ class FileSystem:
             self.index.sending = sorted({item.name for item in items} | set(self.index.sending))
             self._write_index()
             pool = ThreadPoolExecutor(AT_ONCE if self.fs.async_impl else 1)
+            under_way = [pool.submit(self._put, item) for item in items]
             try:
-                for done in as_completed([pool.submit(self._put, item) for item in items]):
-                    item = done.result()
-                    self.index.arrived[item.name] = item.sha256
-                    self.index.sending.remove(item.name)
+                for done in as_completed(under_way):
+                    done.result()
                     told(1)
             finally:
                 pool.shutdown(cancel_futures=True)
+                arrived = [each.result() for each in under_way if not each.cancelled() and each.exception() is None]
+                self.index.arrived |= {item.name: item.sha256 for item in arrived}
+                self.index.sending = sorted(set(self.index.sending) - {item.name for item in arrived})
                 self._write_index()
 
     def _put(self, item: Item) -> Item:

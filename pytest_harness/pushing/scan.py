@@ -30,7 +30,7 @@ def check(items: Iterable[Item], *, packed: bool = False) -> None:
             found.append(f"{what} in {item.path}")
     if found:
         raise PushError(
-            f"{_listed(found)}: nothing was sent; revoke the key and run that again without it, or unset the variable if its value is no secret"
+            f"{_listed(found)}: nothing was sent; revoke it and run that again without, or unset the variable if it is no secret"
         )
     if unseen and not packed:
         raise PushError(

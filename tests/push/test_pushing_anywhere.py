@@ -6,6 +6,7 @@ import threading
 
 import fsspec
 import pytest
+from fsspec.implementations.asyn_wrapper import AsyncFileSystemWrapper
 
 from pytest_harness import cli
 from pytest_harness.evidence import find_evidence, read_evidence
@@ -170,3 +171,33 @@ def test_an_error_of_the_file_system_is_told_in_one_line():
     store = FileSystem("memory://bucket")
     with pytest.raises(PushError, match=r"first second \(RuntimeError\)"), store._said():
         raise RuntimeError("first\n  second")
+
+
+def test_where_files_can_travel_at_the_same_time_each_arrives_once_and_whole(evidence):
+    store, items, told = FileSystem("memory://together"), gather([evidence]), []
+    memory = store.fs
+    store.fs = AsyncFileSystemWrapper(memory, asynchronous=False)
+    store.send(items, told.append)
+    assert {item.name: memory.cat_file(f"{store.root}/{item.name}") for item in items} == {
+        item.name: item.path.read_bytes() for item in items
+    }
+    assert sum(told) == len(items)
+    assert set(FileSystem("memory://together").states(items).values()) == {"same"}
+    memory.store.clear()
+
+
+def test_ctrl_c_keeps_what_has_arrived_and_ends_with_130(evidence, push, tmp_path, monkeypatch):
+    put, sent = FileSystem._put, []
+
+    def interrupted(store, item):
+        sent.append(item.name)
+        if len(sent) == 3:
+            raise KeyboardInterrupt
+        return put(store, item)
+
+    monkeypatch.setattr(FileSystem, "_put", interrupted)
+    assert push(evidence, "--to", tmp_path / "there")[0] == cli.INTERRUPTED
+    monkeypatch.undo()
+    index = json.loads((tmp_path / "there" / INDEX).read_text())
+    assert set(sent[:2]) <= set(index["arrived"])
+    assert push(evidence, "--to", tmp_path / "there")[0] == 0
