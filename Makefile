@@ -19,7 +19,7 @@ help:
 	@echo "make docs-commands   the commands of the documentation that take minutes, and a run in four shards beside the whole"
 	@echo "make table  every harness of the table over all its scenarios; installs what is missing"
 	@echo "make reports   publish the evidence of make table: reports/ and the table in the README"
-	@echo "make differential   the scripted engine beside a real vLLM, which is installed into the cache if it is not there"
+	@echo "make differential   the scripted engine beside a real vLLM, the proxy before it, and the engine suite on it; it is installed into the cache if it is not there"
 	@echo "make trainers   the exported rows as datasets reads them, which is installed into an environment of its own"
 	@echo "make benchmark   what the proxy costs beside a direct call and its peers, into docs/performance.md"
 	@echo "make lock   resolve requirements.lock anew"
@@ -66,7 +66,8 @@ reports: $(STAMP)
 	$(VENV)/bin/harness-conformance publish .harness/evidence --into reports --readme README.md
 
 differential: $(STAMP)
-	$(VENV)/bin/pytest tests/differential/against_vllm.py tests/differential/proxy_before_vllm.py -p no:cacheprovider
+	$(VENV)/bin/pytest tests/differential/against_vllm.py tests/differential/proxy_before_vllm.py tests/differential/suite_on_vllm.py -p no:cacheprovider
+	$(VENV)/bin/pytest --harness=mini-swe-agent --harness=pi --scenario=edit_file --scenario=explore --scenario=two_at_once --engine=vllm -n 2
 
 trainers: $(STAMP)
 	$(VENV)/bin/pytest tests/training/against_datasets.py -p no:cacheprovider

@@ -9,7 +9,7 @@ import json
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -21,8 +21,11 @@ from google import genai
 from google.genai import types
 
 from pytest_harness.capture import CaptureProxy, Session, Upstream
+from pytest_harness.contract import judge_one
+from pytest_harness.engines.scripted.tokenizer import ChatTokenizer
 from pytest_harness.engines.vllm import Serving
 from pytest_harness.evidence import Call
+from pytest_harness.requirements import load_catalogue
 from pytest_harness.rollouts.engines import steered_by
 from pytest_harness.serving import BackgroundServer
 
@@ -142,6 +145,27 @@ def test_a_stream_and_a_whole_reply_have_the_same_ids(ask, open_harness) -> None
     assert whole.prompt_ids == streamed.prompt_ids
     assert whole.samples[0].token_ids == streamed.samples[0].token_ids
     assert whole.samples[0].logprobs == streamed.samples[0].logprobs
+
+
+def test_a_forced_turn_encoded_again_is_other_ids_and_the_suite_says_so(open_harness, healthy) -> None:
+    harness, tokenizer = open_harness(), ChatTokenizer.bundled()
+    tool: Any = {"type": "function", "function": {"name": "bash", "description": "Run it.", "parameters": COMMAND}}
+    messages: list[Any] = [{"role": "user", "content": "Look."}]
+    with openai.OpenAI(base_url=f"{harness.url}/v1", api_key=harness.session.key, max_retries=0, timeout=60) as sdk:
+        for _ in range(2):
+            message = sdk.chat.completions.create(model="any", messages=messages, tools=[tool], temperature=0).choices[0].message
+            results = [{"role": "tool", "tool_call_id": call.id, "content": "done"} for call in message.tool_calls or ()]
+            messages += [message.model_dump(exclude_none=True), *results]
+    first, second = harness.session.close()
+    sampled = list(first.samples[0].token_ids)
+    again = tokenizer.encode(tokenizer.decode(sampled))
+    assert tokenizer.decode(again) == tokenizer.decode(sampled)
+    assert again != sampled
+    so_far = [*first.prompt_ids, *sampled]
+    assert list(second.prompt_ids[: len(so_far)]) != so_far
+    judged = judge_one(replace(healthy.mini(), calls=(first, second)), load_catalogue()["GRF-001"])
+    assert judged.result == "failed"
+    assert "another id at position" in judged.findings[0].seen
 
 
 def test_a_stream_reaches_the_harness_while_vllm_still_samples(open_harness, engine) -> None:
