@@ -15,7 +15,8 @@ RECORDED = "mini-swe-agent/local/scripted/no_verdict/1"
 def left_by_a_run(tmp_path_factory):
     folder = tmp_path_factory.mktemp("run")
     for place in ("evidence", "rollouts"):
-        shutil.copytree(resource("fixtures", "evidence") / RECORDED, folder / ".harness" / place / RECORDED)
+        there = folder / ".harness" / place / RECORDED
+        shutil.copytree(resource("fixtures", "evidence") / RECORDED, there, ignore=shutil.ignore_patterns("findings.json"))
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
         patch.setattr(sys, "argv", ["harness-conformance", "judge", ".harness/evidence", "--report-dir", ".harness/report"])

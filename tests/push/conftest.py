@@ -75,7 +75,7 @@ def hub(monkeypatch):
 def evidence(tmp_path) -> Path:
     """A folder of evidence with one attempt."""
     folder = tmp_path / "evidence"
-    shutil.copytree(resource("fixtures", "evidence") / ATTEMPT, folder / ATTEMPT)
+    shutil.copytree(resource("fixtures", "evidence") / ATTEMPT, folder / ATTEMPT, ignore=shutil.ignore_patterns("findings.json"))
     return folder
 
 

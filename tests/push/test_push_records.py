@@ -24,8 +24,9 @@ ATTEMPT = "pi/local/scripted/no_verdict/1"
 def report(tmp_path_factory):
     """A folder with a report in all forms."""
     folder = tmp_path_factory.mktemp("reported") / "report"
+    shutil.copytree(resource("fixtures", "evidence") / ATTEMPT, folder.parent / "judged")
     with pytest.raises(SystemExit):
-        cli.app(["judge", str(resource("fixtures", "evidence") / ATTEMPT), "--report-dir", str(folder)], standalone_mode=False)
+        cli.app(["judge", str(folder.parent / "judged"), "--report-dir", str(folder)], standalone_mode=False)
     return folder
 
 
