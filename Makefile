@@ -9,7 +9,7 @@ UV := $(shell command -v uv || echo $(TOOLS)/bin/uv)
 # Hundreds of processes of the tests import the project: what Python makes of the sources is kept, also where the machine says otherwise.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo test lint unit fast rollouts docs docs-commands table reports differential trainers benchmark lock clean
+.PHONY: help demo test lint unit fast rollouts docs docs-commands sandboxes table reports differential trainers benchmark lock clean
 
 help:
 	@echo "make demo   judge two real harnesses, mini-swe-agent and pi, end to end"
@@ -17,6 +17,7 @@ help:
 	@echo "make lint | unit | fast | rollouts   the parts of make test"
 	@echo "make docs   the documentation as a site, with every link followed: .harness/site"
 	@echo "make docs-commands   the commands of the documentation that take minutes, and a run in four shards beside the whole"
+	@echo "make sandboxes   sandboxes in containers and rollouts in them, on docker and podman; .ci/engines make sandboxes starts both and takes them down"
 	@echo "make table  every harness of the table over all its scenarios; installs what is missing"
 	@echo "make reports   publish the evidence of make table: reports/ and the table in the README"
 	@echo "make differential   the scripted engine beside a real vLLM, the proxy before it, and the engine suite on it; it is installed into the cache if it is not there"
@@ -57,6 +58,13 @@ docs: $(STAMP)
 
 docs-commands: $(STAMP)
 	$(VENV)/bin/pytest tests/docs/slow_commands.py -p no:cacheprovider
+
+# With docker and podman running; the image that both need is bootstrapped into the cache if it is not there.
+sandboxes: $(STAMP)
+	$(VENV)/bin/python -m pytest_harness.provision.base_image docker podman
+	$(VENV)/bin/pytest tests/sandboxes/in_containers.py -n 2 -p no:cacheprovider
+	$(VENV)/bin/pytest --harness=mini-swe-agent --harness=pi --scenario=edit_file --scenario=explore --sandbox=docker --sandbox=podman -n 2 \
+		--evidence-dir=.harness/sandboxes/evidence --report-dir=.harness/sandboxes/report
 
 # The whole table, nightly or on request. It is red where it found something, and that is published too.
 table: $(STAMP)

@@ -147,14 +147,14 @@ class Cache:
     def entry(self, place: str, version: str, recipe: object) -> Entry:
         """The place for what ``recipe``, anything that JSON can hold, installs.
 
-        ``place`` is ``node``, ``harness/<name>`` or ``engine/<name>``.
+        ``place`` is ``image``, ``node``, ``harness/<name>`` or ``engine/<name>``.
         """
         digest = hashlib.sha256(json.dumps(recipe, sort_keys=True).encode()).hexdigest()[:8]
         return Entry(self.root, f"{place}/{version}-{sysconfig.get_platform()}-{digest}")
 
     def entries(self) -> Iterator[Entry]:
         """Every entry there is, whole or not, in the order of their names. Raises ProvisionError where one cannot look."""
-        for kind, depth in (("harness", 2), ("node", 1), ("engine", 2)):
+        for kind, depth in (("harness", 2), ("image", 1), ("node", 1), ("engine", 2)):
             folders = [self.root / kind]
             for _ in range(depth):
                 folders = [below for folder in folders for below in _below(folder)]

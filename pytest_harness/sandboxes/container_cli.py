@@ -26,7 +26,7 @@ KIND = "harness-conformance.kind"
 OWNER = "harness-conformance.owner"
 """The mark of the process that it is to end with (``owners.py``)."""
 BASE_IMAGE = "harness-conformance-base"
-MAKE_BASE = "python -m pytest_harness.sandboxes.base_image"
+MAKE_BASE = "python -m pytest_harness.provision.base_image"
 ANSWER_SEC = 60.0
 """In what time an engine answers that is well."""
 

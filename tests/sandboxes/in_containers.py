@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-import os
 import signal
 import subprocess
 import sys
@@ -23,6 +22,7 @@ from harbor.models.trial.paths import TrialPaths
 from harbor.trial.trial import Trial
 
 from pytest_harness.evidence import read_evidence
+from pytest_harness.owners import FILE, PREFIX, owner
 from pytest_harness.provision import provision
 from pytest_harness.requirements import load_catalogue
 from pytest_harness.rollouts.player import is_gone
@@ -65,16 +65,16 @@ def _nothing_is_left(request):
     """Whatever happens to a sandbox: no container, and no folder in the place for temporary ones."""
     clis = [request.getfixturevalue("cli")] if "cli" in request.fixturenames else [ContainerCli(each) for each in ENGINES]
     yield
-    assert [each.name for cli in clis for each in cli.containers() if _is_ours(each.owner)] == []
+    assert [each.name for cli in clis for each in cli.containers() if each.owner == owner()] == []
     assert _folders() == []
 
 
-def _is_ours(owner: str) -> bool:
-    return owner.split(":")[1] == str(os.getpid())
-
-
 def _folders() -> list[str]:
-    return sorted(path.name for path in Path(tempfile.gettempdir()).glob("harness-container-*") if path.stat().st_uid == os.getuid())
+    found = []
+    for mark in Path(tempfile.gettempdir()).glob(f"{PREFIX}*/{FILE}"):
+        with contextlib.suppress(OSError):  # somebody else's has gone meanwhile
+            found += [str(mark.parent)] if mark.read_text() == owner() else []
+    return found
 
 
 @pytest.fixture
@@ -294,8 +294,8 @@ def test_what_stays_of_a_dead_owner_is_found_and_taken_away_and_nothing_else(cli
     program = [sys.executable, "-c", "from pytest_harness.owners import owner; print(owner())"]
     gone = subprocess.run(program, capture_output=True, text=True, check=True).stdout.strip()
     try:
-        for name, owner in (("harness-left", gone), ("harness-others", "another-machine:1:1")):
-            labels = (f"--label={KIND}=sandbox", f"--label={OWNER}={owner}")
+        for name, mark in (("harness-left", gone), ("harness-others", "another-machine:1:1")):
+            labels = (f"--label={KIND}=sandbox", f"--label={OWNER}={mark}")
             cli.ask("run", "--detach", "--network=none", f"--name={name}", *labels, image, "sleep", "1000")
         with ContainerSandbox.start(cli, image) as sandbox:
             (left,) = [container for engine, container in orphans() if engine == cli]

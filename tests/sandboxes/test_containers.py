@@ -210,7 +210,7 @@ def test_an_engine_without_the_image_is_told_how_to_get_it(engine):
     assert "--image mine: docker does not have it, and nothing is pulled here; run docker pull mine" in refusal("docker", Boxing("mine"))
     (engine / "harness-conformance-base").unlink()
     assert refusal("docker") == (
-        "--sandbox=docker: docker has no base image; make it (python -m pytest_harness.sandboxes.base_image docker), "
+        "--sandbox=docker: docker has no base image; make it (python -m pytest_harness.provision.base_image docker), "
         "or name one of yours with --image"
     )
 
