@@ -50,6 +50,8 @@ def _load(attempt: Attempt, config: pytest.Config) -> Loaded | str:
             return folder, config.stash[PLAN].sabotaged(evidence)
     except ProvisionError as error:
         return str(error)
+    except pytest.fail.Exception as ended_early:  # pytest-timeout's, from a signal in the middle of the rollout
+        return f"the rollout was broken off: {ended_early.msg}"
     except Exception as error:  # noqa: BLE001 (said once for each test, and not tried again for each)
         return f"the rollout could not be run or read: {type(error).__name__}: {error}"
 
