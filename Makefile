@@ -9,7 +9,7 @@ UV := $(shell command -v uv || echo $(TOOLS)/bin/uv)
 # Hundreds of processes of the tests import the project: what Python makes of the sources is kept, also where the machine says otherwise.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo test lint unit fast rollouts docs docs-commands sandboxes table reports differential trainers benchmark lock clean
+.PHONY: help demo test lint unit fast rollouts docs docs-commands sandboxes table reports differential examples trainers benchmark lock clean
 
 help:
 	@echo "make demo   judge two real harnesses, mini-swe-agent and pi, end to end"
@@ -21,6 +21,7 @@ help:
 	@echo "make table  every harness of the table over all its scenarios; installs what is missing"
 	@echo "make reports   publish the evidence of make table: reports/ and the table in the README"
 	@echo "make differential   the scripted engine beside a real vLLM, the proxy before it, and the engine suite on it; it is installed into the cache if it is not there"
+	@echo "make examples   the wheel and the sdist in clean environments: the repositories of examples/, pi outside the checkout, other versions of pytest"
 	@echo "make trainers   the exported rows as datasets reads them, which is installed into an environment of its own"
 	@echo "make benchmark   what the proxy costs beside a direct call and its peers, into docs/performance.md"
 	@echo "make lock   resolve requirements.lock anew"
@@ -76,6 +77,9 @@ reports: $(STAMP)
 differential: $(STAMP)
 	$(VENV)/bin/pytest tests/differential/against_vllm.py tests/differential/proxy_before_vllm.py tests/differential/suite_on_vllm.py -p no:cacheprovider
 	$(VENV)/bin/pytest --harness=mini-swe-agent --harness=pi --scenario=edit_file --scenario=explore --scenario=two_at_once --engine=vllm -n 2
+
+examples: $(STAMP)
+	$(VENV)/bin/pytest tests/examples/from_the_wheel.py tests/examples/beside_other_plugins.py -n 2 --dist loadfile -p no:cacheprovider
 
 trainers: $(STAMP)
 	$(VENV)/bin/pytest tests/training/against_datasets.py -p no:cacheprovider
