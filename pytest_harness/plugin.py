@@ -40,7 +40,12 @@ def pytest_addoption(parser: pytest.Parser, pluginmanager: pytest.PytestPluginMa
         )
 
     option("harness", "NAME[@VERSION]", "judge this seam, 'all' of the table, or its 'fast' tier", repeat=True)
-    option("sandbox", "NAME", "where the harness runs: local, docker, podman (default: local)", repeat=True)
+    option(
+        "sandbox",
+        "NAME",
+        "where it runs: local, docker, podman, a backend of Harbor's, module:Class (default: local)",
+        repeat=True,
+    )
     option("image", "NAME", "with --sandbox=docker or podman: an image that the engine has, instead of our base image")
     group.addoption(
         *(["--bake"] if short else []),
@@ -49,6 +54,9 @@ def pytest_addoption(parser: pytest.Parser, pluginmanager: pytest.PytestPluginMa
         action="store_true",
         help="with --sandbox=docker or podman: put the harness into an image instead of mounting it; short: --bake",
     )
+    option("public-url", "URL", "with a remote sandbox: a URL that you lead to port 8555 of this machine's loopback")
+    option("public-port", "PORT", "with --public-url: another port", parse=int)
+    option("tunnel", "COMMAND", "with a remote sandbox: a command that leads a URL to port {port} of this machine and prints the URL")
     option("engine", "NAME", "what samples (default: scripted)", default="scripted")
     option("scenario", "NAME", "only this scenario (default: what the seam declares)", repeat=True)
     group.addoption(
@@ -106,7 +114,12 @@ def pytest_configure(config: pytest.Config) -> None:
     elif config.getoption("harness_harness") or config.getoption("harness_replay") is not None:
         from pytest_harness.session import ConformanceSession  # noqa: PLC0415 (inert runs do not pay for it)
 
-        config.pluginmanager.register(ConformanceSession(config), "harness-conformance")
+        session = ConformanceSession(config)
+        config.pluginmanager.register(session, "harness-conformance")
+        if session.plan.pool is not None:
+            from pytest_harness.session.public import PublicWay  # noqa: PLC0415 (likewise)
+
+            config.pluginmanager.register(PublicWay(config, session.plan, session.progress), "harness-conformance-public-way")
 
 
 def _short_names_wanted(pluginmanager: pytest.PytestPluginManager) -> bool:

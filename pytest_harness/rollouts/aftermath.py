@@ -47,11 +47,16 @@ class Running:
 
 
 class Aftermath:
-    """Watches one trial. ``secret`` and ``address`` are the attempt's key and the proxy's address, as the sandbox sees them."""
+    """Watches one trial. ``secret`` and ``address`` are the attempt's key and the proxy's address, as the sandbox sees them.
 
-    def __init__(self, *, work: Path, secret: str, address: str) -> None:
+    ``alone`` says that nothing runs in the sandbox but what the trial starts. Else what was there before the agent is left alone: it may
+    be what the backend keeps the sandbox with.
+    """
+
+    def __init__(self, *, work: Path, secret: str, address: str, alone: bool = True) -> None:
         self._work = work
         self._secret = secret
+        self._alone = alone
         self._address = address
         self._before: frozenset[tuple[int, str]] | None = None
         self._grading: Grading | None = None
@@ -84,7 +89,7 @@ class Aftermath:
         environment = trial.agent_environment
         running = await self._left(environment)
         survivors = running
-        await environment.exec("kill -KILL -1", user="root")
+        await self._end_all(environment)
         for _ in range(LOOKS):
             survivors = await self._left(environment)
             if not survivors:
@@ -95,6 +100,14 @@ class Aftermath:
         self._shares_clock = environment.capabilities.mounted  # what can mount our folders runs on our machine
         if trial.result.verifier_environment_mode != "separate":
             self._grading = found.model_copy(update=await self._variables(environment, trial))
+
+    async def _end_all(self, environment: BaseEnvironment) -> None:
+        """End what the agent left running."""
+        if self._alone:
+            await environment.exec("kill -KILL -1", user="root")
+        elif self._before is not None:
+            left = [str(each.pid) for each in await processes(environment) if (each.pid, each.started) not in self._before]
+            await environment.exec(f"kill -KILL {' '.join(left)}" if left else "true", user="root")
 
     async def _left(self, environment: BaseEnvironment) -> tuple[str, ...] | None:
         """The names of what runs now and did not before the agent began; None where that cannot be told."""

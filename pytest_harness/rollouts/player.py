@@ -7,10 +7,12 @@ from pathlib import Path
 
 from pytest_harness.capture import CaptureProxy
 from pytest_harness.capture.budget import Budget
+from pytest_harness.capture.front import Door
 from pytest_harness.contract.grading import RESULT, REWARD_JSON, REWARD_TEXT
 from pytest_harness.evidence import Call, Ending, Grading
 from pytest_harness.rollouts.aftermath import Aftermath
 from pytest_harness.rollouts.engines import Engine
+from pytest_harness.rollouts.far import FarPlace, Visit
 from pytest_harness.rollouts.places import Place
 from pytest_harness.rollouts.spec import RolloutSpec
 from pytest_harness.rollouts.trial import agent_config, run_trial
@@ -26,7 +28,7 @@ class Player:
     """Plays the scenario of ``spec`` once, in the folder ``work``. Others may play at the same time, through the same proxy."""
 
     def __init__(  # noqa: PLR0917 (what it plays, with what, where)
-        self, spec: RolloutSpec, place: Place, engine: Engine, proxy: CaptureProxy, server: BackgroundServer, work: Path
+        self, spec: RolloutSpec, place: Place | FarPlace, engine: Engine, proxy: CaptureProxy, server: BackgroundServer, work: Path
     ) -> None:
         self._spec = spec
         self._place = place
@@ -41,10 +43,22 @@ class Player:
             purpose=engine.purpose,
             budget=Budget(calls=spec.scenario.budget),
         )
-        # What runs in Harbor's process finds the proxy at a port of this machine's loopback, for this rollout alone.
-        self._outside = server.listen() if spec.seam.outside else None
-        self._address = f"127.0.0.1:{PROXY_PORT}" if self._outside is None else self._outside.url.removeprefix("http://")
-        self._aftermath = Aftermath(work=work, secret=self.session.key, address=self._address)
+        self._visit: Visit | None = None
+        self._door: Door | None = None
+        self._inside = isinstance(place, Place) and not spec.seam.outside
+        self._url = self._reached(place, proxy)
+        address = self._url.partition("://")[2]
+        self._aftermath = Aftermath(work=work, secret=self.session.key, address=address, alone=isinstance(place, Place))
+
+    def _reached(self, place: Place | FarPlace, proxy: CaptureProxy) -> str:
+        """Where the harness finds the proxy: inside its sandbox, by the public way, or at a port of this machine for this rollout alone."""
+        if self._inside:
+            return f"http://127.0.0.1:{PROXY_PORT}"
+        if isinstance(place, Place) or place.way is None or self._spec.seam.outside:
+            return self._server.listen().url
+        self._door = place.way.door()
+        self._server.listen(self._door.listener(), self._door.below(proxy))
+        return self._door.url
 
     @property
     def marker(self) -> str:
@@ -60,12 +74,14 @@ class Player:
         """Run the trial."""
         spec = self._spec
         agent = spec.seam.render(
-            url=f"http://{self._address}",
+            url=self._url,
             key=self.session.key,
             model=self._engine.upstream.model,
             steps=spec.step_limit,
             compacts=spec.scenario.needs == "compaction",
         )
+        if isinstance(self._place, FarPlace):
+            self._visit = self._place.visit(agent)
         try:
             with gate(self._serve_inside) as gate_key:
                 return await run_trial(
@@ -75,17 +91,21 @@ class Player:
                     work=self._work,
                     native_log=spec.seam.native.log,
                     aftermath=self._aftermath,
+                    visit=self._visit,
                 )
         finally:
             self._engine.leave()
+            if self._door is not None:
+                self._door.close()
 
     def close(self) -> tuple[Call, ...]:
         """End the session; its calls. Raises JournalError."""
         return self.session.close()
 
-    def clear_away(self) -> bool:
-        """End its sandbox if it still runs; whether it was gone."""
-        return all(map(is_gone, self._sandboxes))
+    def clear_away(self) -> bool | None:
+        """End its sandbox if it still runs; whether it was gone, None where nobody can say."""
+        gone = [is_gone(sandbox) for sandbox in self._sandboxes]
+        return all(gone) if self._visit is None else self._visit.gone
 
     @property
     def grading(self) -> Grading | None:
@@ -99,7 +119,7 @@ class Player:
 
     def _serve_inside(self, sandbox: RunningSandbox) -> None:
         self._sandboxes.append(sandbox)
-        if self._outside is None:
+        if self._inside:
             self._server.listen(sandbox.listener(PROXY_PORT))
 
 

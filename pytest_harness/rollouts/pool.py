@@ -13,6 +13,7 @@ from pytest_harness.rollouts.room import room
 from pytest_harness.rollouts.spec import RolloutSpec
 
 if TYPE_CHECKING:
+    from pytest_harness.capture.front import Way
     from pytest_harness.rollouts.engines import SharedEngine
 
 
@@ -28,6 +29,8 @@ class RolloutPool:
         self._requirements = requirements
         self.engine: SharedEngine | None = None
         """The running engine of all rollouts; None where each has one of its own."""
+        self.way: Way | None = None
+        """How a sandbox elsewhere reaches the attempts; None where none needs it."""
 
     def evidence(self, spec: RolloutSpec) -> tuple[Path, Evidence]:
         """The folder and the evidence of this attempt, of this process's making or another's."""
@@ -48,6 +51,7 @@ class RolloutPool:
                     run_id=self._run_id,
                     requirements=self._requirements,
                     shared=self.engine,
+                    way=self.way,
                 )
             return folder, read_evidence(folder)
 

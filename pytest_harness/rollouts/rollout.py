@@ -16,6 +16,7 @@ from pathlib import Path
 
 from pytest_harness import __version__
 from pytest_harness.capture import CaptureProxy
+from pytest_harness.capture.front import Way
 from pytest_harness.contract.grading import recorded_choice
 from pytest_harness.engines.scripted import OtherCall, Script, ShellTool, Step
 from pytest_harness.engines.scripted.script import SIDE_ANSWER
@@ -24,6 +25,7 @@ from pytest_harness.evidence.store import FILE_FOLDERS
 from pytest_harness.provision import Installed
 from pytest_harness.rollouts.company import companion_of
 from pytest_harness.rollouts.engines import Engine, SharedEngine, engine_of
+from pytest_harness.rollouts.far import far_place
 from pytest_harness.rollouts.meeting import met
 from pytest_harness.rollouts.places import place_of
 from pytest_harness.rollouts.player import Player
@@ -43,6 +45,7 @@ def run_rollout(
     run_id: str,
     requirements: str,
     shared: SharedEngine | None = None,
+    way: Way | None = None,
 ) -> Path:
     """Run one attempt, on an engine of its own or the ``shared`` one, and return the folder of its evidence.
 
@@ -50,7 +53,7 @@ def run_rollout(
     files; the next run of the same attempt starts anew.
     """
     with workplace(evidence_dir, spec.id) as work:
-        return _run(spec, installed, work, evidence_dir=evidence_dir, run_id=run_id, requirements=requirements, shared=shared)
+        return _run(spec, installed, work, evidence_dir=evidence_dir, run_id=run_id, requirements=requirements, shared=shared, way=way)
 
 
 def _run(
@@ -62,11 +65,14 @@ def _run(
     run_id: str,
     requirements: str,
     shared: SharedEngine | None,
+    way: Way | None,
 ) -> Path:
     attempt_id = uuid.uuid4().hex
     started = _now()
     proxy = CaptureProxy()
-    place = place_of(spec.sandbox, spec.boxing, installed)
+    place = (
+        place_of(spec.sandbox, spec.boxing, installed) if spec.remote is None else far_place(spec.remote, spec.seam.harness, installed, way)
+    )
     specs = [replace(spec, scenario=scenario) for scenario in spec.scenario.rollouts]
     with ExitStack() as stack:
         engine, *others = stack.enter_context(met([stack.enter_context(_engine(each, installed, shared)) for each in specs]))
@@ -101,10 +107,10 @@ def _run(
         digests={"harness": installed.digest, **place.digests, **engine.digests},
         rejected=proxy.rejected,
         key_digest=player.key_digest,
-        network="open" if spec.seam.outside else "none",  # a sandbox of ours has no way out but the proxy's port
+        network="open" if spec.seam.outside or spec.remote is not None else "none",  # ours have no way out but the proxy's port
         step_limit=spec.step_limit,
         purpose=player.session.purpose,
-        sandbox_gone=all(gone),
+        sandbox_gone=None if None in gone else all(gone),
         grading=player.grading,
         requirements=requirements,
         started_at=started,

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pytest_harness.evidence import attempt_dir
-from pytest_harness.sandboxes.kinds import Boxing
+from pytest_harness.sandboxes.kinds import SANDBOXES, Boxing
+from pytest_harness.sandboxes.remote import Remote
 from pytest_harness.scenarios import Scenario
 from pytest_harness.seams import Seam
 
@@ -30,6 +31,16 @@ class RolloutSpec:
         """As in a test id: ``pi-in-local-edit_file``; a second attempt ends in ``-2``."""
         attempt = "" if self.attempt == 1 else f"-{self.attempt}"
         return f"{self.seam.name}-in-{self.sandbox}-{self.scenario.name}{attempt}"
+
+    @property
+    def remote(self) -> Remote | None:
+        """Its sandbox, where that is none of ours."""
+        return None if self.sandbox in SANDBOXES else Remote.named(self.sandbox)
+
+    @property
+    def needs_public_way(self) -> bool:
+        """Whether its harness cannot reach this machine's loopback. One that is a part of Harbor can: it runs in Harbor's process."""
+        return self.remote is not None and not self.remote.reaches_loopback and not self.seam.outside
 
     def evidence_dir(self, root: Path) -> Path:
         """Where the evidence of this attempt lies below ``root``."""

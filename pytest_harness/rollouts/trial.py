@@ -17,6 +17,7 @@ from harbor.trial.trial import Trial
 
 from pytest_harness.evidence import Ending
 from pytest_harness.rollouts.aftermath import Aftermath
+from pytest_harness.rollouts.far import Visit
 from pytest_harness.rollouts.native import collect_native
 from pytest_harness.rollouts.offline import keep_litellm_offline
 from pytest_harness.sandboxes.environment import ERROR_POLICY
@@ -57,6 +58,7 @@ async def run_trial(
     work: Path,
     native_log: str | None,
     aftermath: Aftermath,
+    visit: Visit | None = None,
 ) -> Ending:
     """Run one trial; its folder is ``work/trial``, the harness's own log goes to ``work/native``.
 
@@ -78,7 +80,12 @@ async def run_trial(
         if native_log is not None:
             trial.add_hook(TrialEvent.AGENT_END, _collecting(trial, native_log, work / "native"))
         aftermath.watch(trial)
-        await trial.run()
+        if visit is None:
+            await trial.run()
+        else:
+            visit.watch(trial)
+            async with visit:
+                await trial.run()
     except Exception as error:  # noqa: BLE001 (a converter's fault leaves Trial.run() as any exception: it is evidence)
         return Ending(how="raised", exception_type=type(error).__name__, exception_message=str(error))
     return Ending(how="finished")

@@ -25,6 +25,7 @@ from pytest_harness.sandboxes.kinds import LOCAL, SANDBOXES, Boxing
 from pytest_harness.scenarios import ScenarioError, ScenarioTable
 from pytest_harness.seams import Seam, SeamError, SeamTable, Unavailable
 from pytest_harness.session.choice import ALL, FAST, GROUPS, Choice, Omission, choose, wanted
+from pytest_harness.session.public import require_sandboxes
 
 SCRIPTED, VLLM = ENGINES = ("scripted", "vllm")
 
@@ -76,6 +77,11 @@ class Plan:
     def live(self) -> bool:
         """Whether rollouts run; else stored evidence is judged again."""
         return any(attempt.spec is not None for attempt in self.attempts)
+
+    @property
+    def specs(self) -> tuple[RolloutSpec, ...]:
+        """What runs; nothing where stored evidence is judged again."""
+        return tuple(attempt.spec for attempt in self.attempts if attempt.spec is not None)
 
     @property
     def keeps_findings(self) -> bool:
@@ -180,7 +186,7 @@ def _live(config: pytest.Config, run_id: str, catalogue: Catalogue) -> Plan:
     scenarios = ScenarioTable.load(*config.getoption("harness_scenarios"))
     names: list[str] = config.getoption("harness_harness")
     seams, groups = _seams(names, table)
-    sandboxes = _known("sandbox", config.getoption("harness_sandbox") or [LOCAL], SANDBOXES)
+    sandboxes = require_sandboxes(config.getoption("harness_sandbox") or [LOCAL], SANDBOXES)
     boxing = _boxing(config, sandboxes)
     engine = _known("engine", [config.getoption("harness_engine")], ENGINES)[0]
     if engine == SCRIPTED and config.getoption("harness_model") is not None:

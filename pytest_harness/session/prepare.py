@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from pytest_harness.provision import Installed, ProvisionError, provision
+from pytest_harness.provision.packing import packed
 from pytest_harness.rollouts.spec import RolloutSpec
 from pytest_harness.sandboxes.channel import SandboxError
 from pytest_harness.sandboxes.kinds import LOCAL, refusal
@@ -37,12 +38,14 @@ def prepare(plan: Plan, needed: Iterable[Attempt], say: Callable[[str], None]) -
     if not specs:
         return
     _writable("--evidence-dir", plan.evidence_dir)
-    for kind, boxing in dict.fromkeys((spec.sandbox, spec.boxing) for spec in specs):
+    for kind, boxing in dict.fromkeys((spec.sandbox, spec.boxing) for spec in specs if spec.remote is None):
         if (reason := refusal(kind, boxing)) is not None:
             raise Unready(reason)
     for seam in {spec.seam.name: spec.seam for spec in specs}.values():
         try:
             installed = provision(seam, progress=say)
+            if any(spec.remote is not None and spec.seam.name == seam.name for spec in specs):
+                packed(installed, seam.harness, progress=say)
         except ProvisionError as error:
             if seam.name in plan.named:
                 raise Unready(f"{seam.name}: {error}") from None
@@ -53,7 +56,9 @@ def prepare(plan: Plan, needed: Iterable[Attempt], say: Callable[[str], None]) -
 
 def _bake(installed: Installed, specs: Iterable[RolloutSpec], say: Callable[[str], None]) -> None:
     """Build the images that are asked for, before several processes would do it at once. Raises Unready."""
-    for kind, boxing in dict.fromkeys((spec.sandbox, spec.boxing) for spec in specs if spec.boxing.bake and spec.sandbox != LOCAL):
+    for kind, boxing in dict.fromkeys(
+        (spec.sandbox, spec.boxing) for spec in specs if spec.boxing.bake and spec.remote is None and spec.sandbox != LOCAL
+    ):
         from pytest_harness.rollouts.places import place_of  # noqa: PLC0415 (Harbor takes a second to import)
 
         say(f"{installed.name}: an image of {kind} with {installed.name} {installed.version} in it")
