@@ -5,6 +5,7 @@ import re
 import shutil
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -119,6 +120,13 @@ def test_a_command_over_several_lines_is_one_and_a_comment_is_none(monkeypatch, 
     monkeypatch.setattr(pages, "ROOT", tmp_path)
     (tmp_path / "page.md").write_text("```sh\n# nothing\npytest --harness=pi \\\n    -n 2   # over two\n\nmake demo\n```\n")
     assert [str(command) for command in pages.commands(tmp_path / "page.md")] == ["pytest --harness=pi -n 2", "make demo"]
+
+
+def test_the_toml_in_the_pages_is_toml():
+    found = [token.content for page in pages.PAGES for token, _ in pages.blocks(page) if token.info.strip() == "toml"]
+    assert found
+    for text in found:
+        assert tomllib.loads(text)
 
 
 def test_the_python_in_the_pages_runs(scratch):
