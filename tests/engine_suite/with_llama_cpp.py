@@ -1,4 +1,5 @@
-"""Judges a real llama.cpp server with a tiny GGUF made here: it returns no ids, so it must come out below ``tokens`` and be refused.
+"""Judges a real llama.cpp server with a tiny GGUF made here: it returns no ids, so it must come out below ``tokens``, be served for
+evaluation all the same, whole and streamed, with and without tools, and be refused for training.
 
 ``python tests/engine_suite/with_llama_cpp.py FOLDER``; run on request. FOLDER gets an environment of its own with xllamacpp, which is
 llama.cpp's server in a wheel, and gguf, and is used again. Exit code 1 if anything is not as it must be.
@@ -9,10 +10,17 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
+import httpx
+
+from pytest_harness.capture import CaptureProxy, Upstream
+from pytest_harness.evidence import Call
 from pytest_harness.provision.tools import uv_program
 from pytest_harness.resources import resource
+from pytest_harness.rollouts.engines import attached
+from pytest_harness.serving import BackgroundServer
 
 PACKAGES = ("xllamacpp==2026.10.11549", "gguf==0.19.0")
 MAKE = """
@@ -59,8 +67,25 @@ sys.stdin.read()
 """
 
 
+TOOL = {"type": "function", "function": {"name": "bash", "description": "Run it.", "parameters": {"type": "object", "properties": {}}}}
+
+
+def evaluated(url: str) -> tuple[Call, ...]:
+    """What the proxy records of a harness that asks this engine, whole and streamed, with and without tools."""
+    engine, proxy = attached(url), CaptureProxy()
+    upstream = Upstream(url=engine.url, model=engine.model, buffered=engine.buffered, guard=engine.guard)
+    with tempfile.TemporaryDirectory() as journal, BackgroundServer(proxy) as front:
+        session = proxy.open_session(upstream, Path(journal) / "journal")
+        headers, route = {"authorization": f"Bearer {session.key}"}, f"{front.listen().url}/v1/chat/completions"
+        for streams in (False, True):
+            for tools in ({}, {"tools": [TOOL]}):
+                asked = {"model": "any", "messages": [{"role": "user", "content": "Say hi."}], "max_tokens": 8, "stream": streams, **tools}
+                httpx.post(route, json=asked, headers=headers, timeout=120).raise_for_status()
+        return session.close()
+
+
 def main(folder: Path) -> int:
-    """Judge it, and see it refused for training."""
+    """Judge it, evaluate on it, and see it refused for training."""
     python = folder / "venv" / "bin" / "python"
     if not python.exists():
         subprocess.run([uv_program(), "venv", folder / "venv"], check=True)
@@ -73,16 +98,19 @@ def main(folder: Path) -> int:
             assert server.stdout is not None
             url = next(line for line in server.stdout if line.startswith("http")).strip() + "/v1"
             subprocess.run([sys.executable, "-m", "pytest", "-q", f"--llm-url={url}", f"--report-dir={folder}"], cwd=folder, check=False)
+            calls = evaluated(url)
             command = [sys.executable, "-m", "pytest_harness.cli", "serve", "--train", f"--llm-url={url}"]
             refused = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
         finally:
             server.kill()
             server.wait()
     report = json.loads((folder / "engine.json").read_text())
+    served = all(call.outcome == "complete" and call.samples[0].token_ids is None for call in calls)
+    print(f"for evaluation: {', '.join(call.outcome for call in calls)}")
     print(
         f"level {report['level']}, logprobs {report['logprobs']}; serve --train: exit code {refused.returncode}, {refused.stderr.strip()}"
     )
-    return 0 if report["level"] in ("text", "logprobs") and not report["ok"] and refused.returncode == 4 else 1
+    return 0 if report["level"] in ("text", "logprobs") and not report["ok"] and served and refused.returncode == 4 else 1
 
 
 if __name__ == "__main__":
