@@ -16,7 +16,7 @@ from pytest_harness.collect.collector import CollectError, Collection, Plan, col
 from pytest_harness.collect.narration import Narrator
 from pytest_harness.collect.rollouts import Kind, Rollouts, check_folder
 from pytest_harness.provision import provision
-from pytest_harness.requirements import catalogue_versions
+from pytest_harness.requirements import load_catalogue
 from pytest_harness.rollouts.engines import SharedEngine
 from pytest_harness.rollouts.spec import RolloutSpec
 from pytest_harness.scenarios import ScenarioTable
@@ -128,7 +128,7 @@ def collect_rollouts(asked: Asked, out: Path, console: Console) -> Collection:
             tries=asked.tries,
             retry_dropped=asked.retry_dropped,
         )
-        rollouts = stack.enter_context(Rollouts(kinds, out, run_id=uuid.uuid4().hex, requirements=catalogue_versions()[-1]))
+        rollouts = stack.enter_context(Rollouts(kinds, out, run_id=uuid.uuid4().hex, requirements=load_catalogue().version))
         narrator = stack.enter_context(Narrator(console))
         return collect(plan, rollouts, out, on_disk=rollouts.on_disk, told=narrator)
 

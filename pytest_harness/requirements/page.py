@@ -10,7 +10,7 @@ def to_markdown(catalogue: Catalogue) -> str:
     lines = [
         f"# Requirements {catalogue.version}",
         "",
-        f"{len(catalogue)} requirements. Made from `conformance/requirements/{catalogue.version}.toml` by",
+        f"{len(catalogue)} requirements. Made from `conformance/requirements/{catalogue.version}.toml`, what it extends and the drafts by",
         "`python -m pytest_harness.requirements > docs/requirements.md`; change them there.",
         "",
     ]

@@ -10,12 +10,15 @@ import json
 from pathlib import Path
 from typing import Any
 
-from pytest_harness.requirements.catalogue import read_catalogue, read_entries, set_files
+from pytest_harness.requirements.catalogue import extended_by, read_catalogue, read_entries, set_files
 from pytest_harness.requirements.model import RequirementsError
 from pytest_harness.resources import resource
 from pytest_harness.textfile import TextFileError, read_toml
 
 HEAD = "# The SHA-256 of every entry of every released set, written by `python -m pytest_harness.requirements release VERSION`.\n"
+
+EXTENDS = "extends"
+"""Stands among the digests of a set for the set that it extends, whose own digests stand with it."""
 
 Digests = dict[str, dict[str, str]]
 """By the name of the file, such as ``proxy/2026.11``: by id, the digest of the entry."""
@@ -35,6 +38,8 @@ def digests(version: str) -> Digests:
     for path in set_files(version):
         read_catalogue(path)
         found[_name(path, version)] = {entry["id"]: _digest(entry) for entry in read_entries(path)}
+    if older := extended_by(version):
+        found[version][EXTENDS] = older
     return found
 
 

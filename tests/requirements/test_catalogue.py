@@ -17,6 +17,7 @@ from pytest_harness.requirements import (
     to_markdown,
 )
 from pytest_harness.requirements.model import OUT_OF_REACH
+from pytest_harness.requirements.released import digests
 from pytest_harness.resources import resource
 
 ENTRY = """
@@ -92,9 +93,60 @@ def test_a_subject_of_which_a_set_says_nothing_is_refused():
         load_catalogue("2026.11", "runtime")
 
 
-def test_the_newest_set_is_loaded_unless_another_is_named():
-    assert load_catalogue().version == catalogue_versions()[-1]
-    assert load_catalogue("2026.11").version == "2026.11"
+@pytest.mark.parametrize(("subject", "newest"), [("seam", "2026.12"), ("proxy", "2026.12"), ("sandbox", "2027.01")])
+def test_the_newest_set_that_says_something_new_of_the_subject_is_loaded_unless_another_is_named(subject, newest):
+    assert load_catalogue(subject=subject).version == newest
+    assert load_catalogue("2026.12").version == "2026.12"
+
+
+def test_a_set_that_extends_another_holds_what_that_one_holds_and_keeps_its_order():
+    older, newer = read_set("2026.12"), read_set("2027.01")
+    added = [each for each in newer if each.id not in older and not each.draft]
+    assert [each for each in newer if each.id in older] == list(older)
+    assert {each.since for each in added} == {"2027.01"}
+    assert [each.id for each in load_catalogue("2027.01", "sandbox")] == [each.id for each in added]
+    assert list(load_catalogue("2027.01", "engine")) == list(load_catalogue("2026.12", "engine"))
+
+
+def test_drafts_come_with_the_newest_set_of_their_subject_and_with_no_older_one():
+    assert [each.id for each in load_catalogue() if each.draft] == [each.id for each in load_catalogue("2026.12") if each.draft] != []
+    assert [each.id for each in load_catalogue("2026.11") if each.draft] == []
+    assert [each.id for each in load_catalogue(subject="sandbox") if each.draft and "sandbox" not in each.subjects] == []
+
+
+@pytest.fixture
+def sets(tmp_path, monkeypatch):
+    """A folder of sets: ``sets(name, text)`` writes one."""
+    folder = tmp_path / "requirements"
+    folder.mkdir()
+    monkeypatch.setattr("pytest_harness.requirements.catalogue._folder", lambda: folder)
+
+    def write(version, text):
+        (folder / f"{version}.toml").write_text(text)
+
+    return write
+
+
+@pytest.mark.parametrize("extended", ["2026.98", "2026.99", "2027.01", "nothing"])
+def test_a_set_extends_an_older_one_that_there_is(sets, extended):
+    sets("2026.99", f'extends = "{extended}"\n{ENTRY}')
+    sets("2027.01", ENTRY)
+    with pytest.raises(RequirementsError, match=f"requirement set 2026.99 extends '{extended}', which is no older set"):
+        read_set("2026.99")
+
+
+def test_a_set_that_says_again_what_it_extends_is_refused(sets):
+    sets("2026.98", ENTRY)
+    sets("2026.99", f'extends = "2026.98"\n{ENTRY}')
+    with pytest.raises(RequirementsError, match=r"2026.99: TOK-001 is in set 2026.98 already, which it extends"):
+        read_set("2026.99")
+
+
+def test_what_is_extended_is_part_of_what_was_released(sets):
+    sets("2026.98", ENTRY)
+    sets("2026.99", f'extends = "2026.98"\n{ENTRY.replace("TOK-001", "TOK-002")}')
+    assert digests("2026.99")["2026.99"]["extends"] == "2026.98"
+    assert set(digests("2026.99")["2026.99"]) == {"TOK-002", "extends"}
 
 
 def test_an_unknown_set_is_refused_with_those_that_there_are():
