@@ -14,6 +14,7 @@ from pytest_harness.session.cases import CaseSession
 from pytest_harness.verifiers.boxes import box_of
 from pytest_harness.verifiers.report import VerifierReport
 from pytest_harness.verifiers.subject import Subject
+from pytest_harness.wire.guarding import AdapterError
 
 
 class VerifierSession(CaseSession):
@@ -26,7 +27,10 @@ class VerifierSession(CaseSession):
 
     def load(self) -> None:
         """Find the sandbox. Raises AdapterError."""
-        self.box = box_of(self.spec)
+        sandboxes = self.config.getoption("harness_sandbox")
+        if len(sandboxes) > 1:
+            raise AdapterError(f"--verifier {self.spec}: one sandbox is judged at a time; run pytest once for each --sandbox")
+        self.box = box_of(self.spec, sandboxes[0] if sandboxes else None)
         known = read_deviations(resource("conformance", "verifier", "deviations.toml"))
         self.deviations = [each for each in known if each.holds("harbor", version("harbor"))]
 

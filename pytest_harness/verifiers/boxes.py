@@ -1,4 +1,4 @@
-"""What ``--verifier`` names: a sandbox by Harbor's name, or a class of somebody's own, as Harbor takes it."""
+"""What ``--verifier`` names: a sandbox of ours, one by Harbor's name, or a class of somebody's own, as Harbor takes it."""
 
 from __future__ import annotations
 
@@ -11,11 +11,10 @@ from harbor.models.environment_type import EnvironmentType
 from harbor.models.trial.config import EnvironmentConfig, ServiceVolumeConfig, VerifierConfig
 from harbor.verifier.base import BaseVerifier
 
-from pytest_harness.sandboxes.bubblewrap import check
-from pytest_harness.sandboxes.local import LOCAL_SANDBOX
+from pytest_harness.rollouts.places import IMPORT_PATHS
+from pytest_harness.sandboxes.kinds import LOCAL, refusal
 from pytest_harness.wire.guarding import AdapterError, brief, guarded
 
-LOCAL = "local"
 NOWHERE = "/there/is/no/such/folder"
 
 
@@ -39,22 +38,31 @@ class Box:
         return VerifierConfig(disable=disabled, import_path=self.verifier)
 
 
-def box_of(spec: str) -> Box:
-    """The box of a name or ``module:Class``. Raises AdapterError."""
-    if spec == LOCAL:
-        if reason := check():
-            raise AdapterError(f"--verifier {spec}: {reason}")
-        return Box(import_path=LOCAL_SANDBOX)
+def box_of(spec: str, sandbox: str | None = None) -> Box:
+    """The box of a name or ``module:Class``; ``sandbox`` is where a verifier of somebody's own is to run. Raises AdapterError."""
     if re.fullmatch(r"\w+(\.\w+)*:\w+", spec):
-        return _own(spec)
+        return _own(spec, sandbox)
+    if sandbox not in {None, spec}:
+        raise AdapterError(f"--verifier {spec}: it names a sandbox, and --sandbox={sandbox} another; leave one of them out")
+    if spec in IMPORT_PATHS:
+        return Box(import_path=_ours(spec, spec))
     try:
         return Box(type=EnvironmentType(spec))
     except ValueError:
-        known = ", ".join([LOCAL, *(each.value for each in EnvironmentType)])
+        known = ", ".join(dict.fromkeys([*IMPORT_PATHS, *(each.value for each in EnvironmentType)]))
         raise AdapterError(f"--verifier {spec}: name one of {known}, or a class of Harbor's kind as module:Class") from None
 
 
-def _own(spec: str) -> Box:
+def _ours(spec: str, kind: str) -> str:
+    """The class of a sandbox of ours, which can be started here."""
+    if kind not in IMPORT_PATHS:
+        raise AdapterError(f"--verifier {spec}: --sandbox={kind} is none of {', '.join(IMPORT_PATHS)}, in which a verifier can be run")
+    if reason := refusal(kind):
+        raise AdapterError(f"--verifier {spec}: {reason.removeprefix(f'--sandbox={kind}: ')}")
+    return IMPORT_PATHS[kind]
+
+
+def _own(spec: str, sandbox: str | None) -> Box:
     module, _, name = spec.partition(":")
     with guarded(f"--verifier {spec}: the import of {module}"):
         try:
@@ -62,7 +70,9 @@ def _own(spec: str) -> Box:
         except ImportError as error:
             raise AdapterError(f"--verifier {spec}: {module} cannot be imported ({brief(error)}); put it on PYTHONPATH") from None
     if isinstance(loaded, type) and issubclass(loaded, BaseVerifier):
-        return Box(import_path=LOCAL_SANDBOX, verifier=spec)
+        return Box(import_path=_ours(spec, sandbox or LOCAL), verifier=spec)
     if isinstance(loaded, type) and issubclass(loaded, BaseEnvironment):
+        if sandbox is not None:
+            raise AdapterError(f"--verifier {spec}: it is a sandbox itself; leave --sandbox={sandbox} out")
         return Box(import_path=spec)
     raise AdapterError(f"--verifier {spec}: {name} must be a subclass of Harbor's BaseEnvironment or BaseVerifier")

@@ -55,6 +55,24 @@ def test_a_sandbox_that_never_starts_is_refused_in_a_sentence_instead_of_being_j
 
 
 @pytest.mark.parametrize(
+    ("spec", "sandbox", "said"),
+    [
+        ("local", "docker", "--sandbox=docker another"),
+        ("harbor.verifier.verifier:Verifier", "modal", "--sandbox=modal is none of local, docker, podman"),
+        ("pytest_harness.sandboxes.local:LocalSandbox", "local", "it is a sandbox itself"),
+    ],
+)
+def test_a_sandbox_that_contradicts_the_subject_is_refused_in_a_sentence(spec, sandbox, said):
+    with pytest.raises(AdapterError, match=said) as refused:
+        box_of(spec, sandbox)
+    assert str(refused.value).startswith(f"--verifier {spec}: ")
+
+
+def test_a_verifier_of_ones_own_runs_in_the_sandbox_that_is_named():
+    assert box_of("harbor.verifier.verifier:Verifier", "local") == box_of("harbor.verifier.verifier:Verifier")
+
+
+@pytest.mark.parametrize(
     ("spec", "said"),
     [
         ("nowhere", "name one of local, docker"),

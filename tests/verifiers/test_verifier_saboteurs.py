@@ -29,7 +29,7 @@ OF_SANDBOXES = (
     "huge or files_and_processes or this_machine or of_an_engine or (agent_runs and tests) or lost_while_grading",
     {"REW-302", "REW-303", "REW-304", "REW-305", "REW-306", "REW-307", "REW-308", "ISO-301"},
 )
-"""One or two cases of each requirement, for all of them take minutes; and the requirements that a fault of the one kind does not come near."""
+"""One or two cases of each requirement, for all of them take minutes; and what a fault of this kind does not come near."""
 
 
 @pytest.fixture(scope="module")
