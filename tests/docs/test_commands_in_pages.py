@@ -24,6 +24,11 @@ OPTION = re.compile(r"--[a-z][a-z-]+")
 RUN = {str(command): command for command in pages.ALL if command.how == "run"}
 
 
+def options(words):
+    """The options among the words of a command; what stands within another word is that word's own affair."""
+    return {word.partition("=")[0] for word in words if OPTION.match(word)}
+
+
 @pytest.fixture(scope="module")
 def options_of_pytest():
     """All options that pytest has in a run of ours, as its own help tells them."""
@@ -71,7 +76,7 @@ def test_what_a_command_names_is_there(command, options_of_pytest):
     where = f"{command.page}, line {command.line}"
     match command.program, command.words[1:]:
         case "pytest", words:
-            unknown = {option for word in words for option in OPTION.findall(word.partition("=")[0])} - options_of_pytest
+            unknown = options(words) - options_of_pytest
             assert not unknown, f"{where}: pytest has no {unknown}"
         case "harness-conformance", (name, *words):
             OURS.commands[name].make_context(name, list(words))
@@ -90,7 +95,7 @@ def test_what_a_command_names_is_there(command, options_of_pytest):
 def test_options_in_the_text_are_ones_that_there_are(page, options_of_pytest):
     for text in pages.inline(page):
         program, _, rest = text.partition(" ")
-        found = set(OPTION.findall(rest))
+        found = options(rest.split())
         if program == "pytest":
             assert found <= options_of_pytest, f"{page.name}: `{text}`"
         elif program == "harness-conformance" and (name := rest.partition(" ")[0]).islower():
