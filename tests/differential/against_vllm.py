@@ -33,6 +33,9 @@ by_chance = settings(
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
 )
 
+token_by_token = settings(by_chance, max_examples=75)
+"""For answers that vLLM samples one id after the other, on its own: they were a third of the whole run."""
+
 
 @pytest.fixture(scope="module")
 def found(engines: Engines, decode: Decode, request: pytest.FixtureRequest) -> Found:
@@ -71,7 +74,7 @@ def test_any_odd_field_is_answered_alike(fields: Mapping[str, Any], engines: Eng
     assert compared(fields, engines, decode) == {}, told(fields)
 
 
-@by_chance
+@token_by_token
 @given(fields=forced_texts())
 def test_any_text_is_told_alike(fields: Mapping[str, Any], engines: Engines, decode: Decode) -> None:
     assert compared(fields, engines, decode) == {}, told(fields)
