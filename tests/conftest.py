@@ -15,6 +15,8 @@ from hypothesis import settings
 
 ROOT = Path(__file__).resolve().parent.parent
 
+pytest_plugins = ["pytester"]
+
 settings.register_profile("untimed", deadline=None)  # how long an example takes says something of the machine alone
 settings.load_profile("untimed")
 

@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+import pytest_harness.session  # noqa: F401 (what is imported here is not imported once more by each run in this process)
+
+OPTIONS = ("-p", "no:cacheprovider", "-p", "no:hypothesispytest", "-p", "no:faulthandler", "-p", "no:asyncio", "--import-mode=importlib")
+
 SEAM = """
 name = "absent"
 title = "A harness that is not there"
@@ -22,6 +26,20 @@ command = "absent {instruction}"
 [shell]
 tool = "bash"
 """
+
+
+@pytest.fixture
+def refused(pytester):
+    """Runs pytest in this process, as what is refused starts nothing; the end of one run of each kind is looked at from outside below."""
+
+    def run(*arguments):
+        done = pytester.runpytest_inprocess(*OPTIONS, *arguments)
+        assert done.ret == 4
+        said = done.stdout.str() + done.stderr.str()
+        assert "Traceback" not in said
+        return said
+
+    return run
 
 
 @pytest.mark.parametrize(
@@ -52,22 +70,16 @@ tool = "bash"
         (["--replay=."], "no evidence was found there"),
     ],
 )
-def test_a_wrong_option_is_one_sentence(tmp_path, run_pytest, arguments, sentence):
-    done = run_pytest(tmp_path, *arguments)
-    assert done.returncode == 4
-    assert sentence in done.stderr
-    assert "Traceback" not in done.stdout + done.stderr
-    assert list(tmp_path.iterdir()) == []
+def test_a_wrong_option_is_one_sentence(refused, pytester, arguments, sentence):
+    assert sentence in refused(*arguments)
+    assert list(pytester.path.iterdir()) == []
 
 
 @pytest.mark.parametrize("option", ["--evidence-dir", "--report-dir"])
-def test_a_folder_that_cannot_be_written_is_named_before_anything_runs(tmp_path, run_pytest, option):
-    (tmp_path / "file").touch()
+def test_a_folder_that_cannot_be_written_is_named_before_anything_runs(refused, pytester, option):
+    (pytester.path / "file").touch()
     for folder in ("/proc/x", "file/x"):
-        done = run_pytest(tmp_path, "--harness=pi", f"{option}={folder}")
-        assert done.returncode == 4
-        assert f"{option} {folder} cannot be written" in done.stderr
-        assert "Traceback" not in done.stdout + done.stderr
+        assert f"{option} {folder} cannot be written" in refused("--harness=pi", "--scenario=edit_file", f"{option}={folder}")
 
 
 def test_a_missing_prerequisite_of_a_named_harness_ends_the_run(tmp_path, run_pytest):
