@@ -14,6 +14,26 @@ from pytest_harness.wire.talks import SdkError
 OTHERS = pytest.mark.parametrize("dialect", ["responses", "messages", "gemini"])
 STEPS = (("I look.", ["ls -la", "cat 'é.txt'"]), ("Then one more.", ["true"]), ("Done ✓.", ()))
 
+SCHEMA = {"type": "object", "properties": {"command": {"type": "string", "description": "The command."}}, "required": ["command"]}
+TOOL = {"name": "bash", "description": "Run a command in a shell."}
+WORDS = "You work in a shell. " * 20
+COUNTING = {
+    "messages": (
+        "/v1/messages/count_tokens",
+        "input_tokens",
+        {"system": ("system", WORDS), "tools": ("tools", [{**TOOL, "input_schema": SCHEMA}])},
+    ),
+    "gemini": (
+        "/v1beta/models/any-model:countTokens",
+        "totalTokens",
+        {
+            "system": ("systemInstruction", {"parts": [{"text": WORDS}]}),
+            "tools": ("tools", [{"functionDeclarations": [{**TOOL, "parameters": SCHEMA}]}]),
+        },
+    ),
+}
+"""By dialect: the route for counting, where the number stands, and what else is part of a prompt."""
+
 
 def conversation(case, dialect, stage, *, tools):
     session = case.session()
@@ -212,18 +232,33 @@ def test_models_are_listed_as_the_vendor_does_and_are_no_call(case, dialect, pat
 
 
 @requirement("DIA-112")
-@pytest.mark.parametrize(
-    ("dialect", "path", "field"),
-    [("messages", "/v1/messages/count_tokens", "input_tokens"), ("gemini", "/v1beta/models/any-model:countTokens", "totalTokens")],
-)
-def test_counting_tokens_is_no_call(case, dialect, path, field):
+@pytest.mark.parametrize("dialect", COUNTING)
+def test_counting_tokens_is_no_call(case, dialect):
     case.needs(dialect)
+    path, field, _ = COUNTING[dialect]
     stage, session = case.stage(), case.session()
     reply = case.http.post(session.root + path, case.body(stage, dialect), key=session.key)
     same(reply.status, 200, f"the status of POST {path}")
     count = reply.document.get(field) if isinstance(reply.document, dict) else None
     expect(type(count) is int and count > 0, f"a number of tokens in {field}", reply.document)
     same(len(case.complete(session)), 0, "captured calls")
+
+
+@requirement("DIA-117")
+@pytest.mark.parametrize("dialect", COUNTING)
+@pytest.mark.parametrize("part", ["system", "tools"])
+def test_a_count_is_of_the_whole_prompt(case, dialect, part):
+    case.needs(dialect)
+    stage, session = case.stage(), case.session()
+    path, field, parts = COUNTING[dialect]
+    counts = []
+    for fields in ({}, dict([parts[part]])):
+        reply = case.http.post(session.root + path, case.body(stage, dialect, **fields), key=session.key)
+        same(reply.status, 200, f"the status of POST {path}")
+        count = reply.document.get(field) if isinstance(reply.document, dict) else None
+        expect(type(count) is int, f"a number of tokens in {field}", reply.document)
+        counts.append(count)
+    expect(counts[1] > counts[0], f"more than the {counts[0]} tokens without {part}", counts[1])
 
 
 @requirement("DIA-113")

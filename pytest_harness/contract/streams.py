@@ -26,12 +26,15 @@ from pytest_harness.contract.chat_wire import (
 )
 from pytest_harness.contract.dialects.matching import cached_tokens
 from pytest_harness.contract.dialects.traces import traces
-from pytest_harness.contract.model import Fault, NotExercised, check
+from pytest_harness.contract.model import Fault, NotExercised, Unverifiable, check
 from pytest_harness.contract.tokens import answered
 from pytest_harness.evidence.model import Evidence
 
 BROKEN = frozenset({"upstream_error", "malformed_upstream", "cut_upstream"})
 """How a stream that had begun can come to an early end."""
+
+PATIENCE_SEC = 60
+"""So long some clients and what stands before them wait for a byte; many wait longer."""
 
 
 @check("STR-001")
@@ -222,6 +225,20 @@ def logprobs_that_were_asked_for_are_delivered(evidence: Evidence) -> Iterator[F
                 yield Fault(turn.call.index, "the logprobs that the engine sent", seen, where)
             elif not identical(choice.top_logprobs, got.top_logprobs):
                 yield Fault(turn.call.index, "the alternatives that the engine sent", "others", where)
+
+
+@check("STR-015")
+def no_harness_waits_in_silence(evidence: Evidence) -> Iterator[Fault]:
+    """For the first byte of a stream: a comment or white space in front of it was sent to keep the connection."""
+    timed = [(turn, turn.call.times.first_byte) for turn in _streamed(evidence)]
+    if all(first is None for _, first in timed):
+        raise Unverifiable("nobody recorded when the first byte of a stream came")
+    for turn, first in timed:
+        body = turn.call.delivered.body if turn.call.delivered is not None else ""
+        waited = 0.0 if first is None else first - turn.call.times.received
+        if waited > PATIENCE_SEC and not body.startswith((":", "\n", "\r", " ")):
+            where = f"{line(turn.call)}, times.first_byte"
+            yield Fault(turn.call.index, f"a byte within {PATIENCE_SEC} s, be it to keep the connection", f"none for {waited:.0f} s", where)
 
 
 def _asks_for_usage(turn: Turn) -> bool:

@@ -1,6 +1,7 @@
 """``python -m pytest_harness.requirements`` prints the newest set as Markdown.
 
-With ``left-out`` it prints what the catalogue leaves out, with ``release VERSION`` it closes a set for good.
+With ``left-out`` it prints what the catalogue leaves out, with ``faults`` the published faults and what does them again, with
+``release VERSION`` it closes a set for good.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from pytest_harness.requirements.catalogue import read_set
 from pytest_harness.requirements.model import RequirementsError
 from pytest_harness.requirements.page import to_markdown
 from pytest_harness.requirements.released import release
-from pytest_harness.requirements.sources import left_out, read_sources
+from pytest_harness.requirements.sources import faults_page, left_out, read_sources
 
 
 def main(arguments: list[str]) -> int:
@@ -22,10 +23,12 @@ def main(arguments: list[str]) -> int:
                 sys.stdout.write(to_markdown(read_set()))
             case ["left-out"]:
                 sys.stdout.write(left_out(read_sources()))
+            case ["faults"]:
+                sys.stdout.write(faults_page(next(source for source in read_sources() if source.name == "reports")))
             case ["release", version]:
                 release(version)
             case _:
-                sys.stderr.write("error: say nothing for the page of the newest set, left-out, or release VERSION to close a set\n")
+                sys.stderr.write("error: say nothing for the page of the newest set, left-out, faults, or release VERSION to close a set\n")
                 return 4
     except RequirementsError as error:
         sys.stderr.write(f"error: {error}\n")

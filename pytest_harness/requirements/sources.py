@@ -1,7 +1,8 @@
 """What the catalogue was made from: ``conformance/requirements/sources.toml`` names every property of every source with the requirements
 that came of it, or the reason why none did, and every published fault with the saboteur that is named after it.
 
-``python -m pytest_harness.requirements left-out`` prints what was left out, for ``docs/decisions.md``.
+``python -m pytest_harness.requirements left-out`` prints what was left out, for ``docs/decisions.md``, and ``faults`` every published fault
+with what does it again, which is ``docs/faults.md``.
 """
 
 from __future__ import annotations
@@ -74,3 +75,24 @@ def left_out(sources: Iterable[Source]) -> str:
         if gaps:
             lines += [""]
     return "\n".join(lines)
+
+
+def faults_page(source: Source) -> str:
+    """Every fault that others published, with the saboteurs or scenarios that do it again and what must notice, as Markdown."""
+    lines = [
+        "# Published faults",
+        "",
+        "<!-- made by python -m pytest_harness.requirements faults, not by hand -->",
+        "",
+        "What others reported of their own projects, each in a few words of ours with its link. The saboteur is the fault itself, done",
+        "again to a good record (`pytest --replay FOLDER --sabotage NAME`) or to live traffic; the requirements are those that turn red by",
+        "it, or ask for the same elsewhere: [requirements.md](requirements.md) has them all. `python tests/saboteurs/matrix.py all` shows",
+        "that they do.",
+        "",
+        "| # | fault | done again by | requirements |",
+        "|--:|---|---|---|",
+    ]
+    for each in source.properties:
+        again = ", ".join(f"`{name}`" for name in each.faults) or f"nothing: {each.left_out}"
+        lines += [f"| {each.id} | [{each.says}]({each.link}) | {again} | {', '.join(each.by)} |"]
+    return "\n".join(lines) + "\n"

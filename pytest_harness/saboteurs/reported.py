@@ -155,6 +155,16 @@ def history_cut_between_call_and_result(evidence: Evidence) -> Evidence:
     return history(evidence, said, lambda messages: messages.remove(said(messages)), "call beside a text in its history")
 
 
+@saboteur
+def silent_prefill(evidence: Evidence) -> Evidence:
+    """Nothing keeps the connection alive while the engine reads a long prompt."""
+    call = last_turn(evidence)  # the answer to an earlier one would come after the next request
+    if not (call.streamed and call.times.first_byte):
+        raise NothingToSabotage("the last turn is no stream, or nobody recorded when its first byte came")
+    late = {name: at + 90 for name in ("first_byte", "replied", "delivered") if (at := getattr(call.times, name)) is not None}
+    return with_call(evidence, call.model_copy(update={"times": call.times.model_copy(update=late)}))
+
+
 def _delivered_arguments(evidence: Evidence, change: Any) -> Evidence:
     """The evidence with the arguments of a call delivered otherwise, piece by piece."""
     bound(evidence)

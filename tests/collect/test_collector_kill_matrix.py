@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import os
-import subprocess
 import sys
 from pathlib import Path
 
@@ -13,36 +10,20 @@ import pytest
 from pytest_harness.requirements import load_catalogue
 
 HERE = Path(__file__).parent
-sys.path.insert(0, str(HERE))
+sys.path[:0] = [str(HERE), str(HERE.parent)]
 
 import faulty_collectors as faults  # noqa: E402
+import live_kills  # noqa: E402
 
 BUNDLED = "pytest_harness.collect.bundled:BundledCollector"
-HEALTHY = "faulty_collectors:Healthy"
+HEALTHY = "Healthy"
 
 
 @pytest.fixture(scope="module")
 def judged(tmp_path_factory):
-    """By spec, requirement and outcome: what was said. Two processes share the work."""
-    specs = [BUNDLED, HEALTHY, *(f"faulty_collectors:{cls.__name__}" for cls in faults.BREAKS)]
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")}
-    folders = [tmp_path_factory.mktemp("judged") for _ in range(2)]
-    processes = [
-        subprocess.Popen(
-            [sys.executable, str(HERE / "judge_collectors.py"), str(folder), *specs[number::2]],
-            cwd=folder,
-            env=environment,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-        )
-        for number, folder in enumerate(folders)
-    ]
-    found = {}
-    for folder, process in zip(folders, processes, strict=True):
-        said, _ = process.communicate()
-        assert process.returncode == 0, said.decode()
-        found |= json.loads((folder / "results.json").read_text())
-    return found
+    """By collector, requirement and outcome: what was said."""
+    names = [BUNDLED, HEALTHY, *(cls.__name__ for cls in faults.BREAKS)]
+    return live_kills.said_of_collectors(lambda: tmp_path_factory.mktemp("judged"), names)
 
 
 def red(results):
@@ -51,7 +32,7 @@ def red(results):
 
 @pytest.mark.parametrize("fault", faults.BREAKS, ids=lambda cls: cls.__name__)
 def test_exactly_the_right_requirements_of_a_collector_go_red(judged, fault):
-    assert red(judged[f"faulty_collectors:{fault.__name__}"]) == faults.BREAKS[fault]
+    assert red(judged[fault.__name__]) == faults.BREAKS[fault]
 
 
 @pytest.mark.parametrize("spec", [BUNDLED, HEALTHY])

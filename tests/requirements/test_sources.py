@@ -5,7 +5,7 @@ from pydantic import ValidationError
 
 from pytest_harness.requirements import __main__ as command
 from pytest_harness.requirements import read_set
-from pytest_harness.requirements.sources import Property, Source, left_out, read_sources
+from pytest_harness.requirements.sources import Property, Source, faults_page, left_out, read_sources
 from pytest_harness.resources import resource
 from pytest_harness.scenarios import ScenarioTable
 
@@ -38,6 +38,12 @@ def test_every_published_report_has_its_link_and_a_fault_that_is_named_after_it_
     assert len(reports) > 80
     assert [each.id for each in reports if not (each.link or "").startswith("https://")] == []
     assert [each.id for each in reports if not each.faults and each.left_out is None] == []
+
+
+def test_the_page_of_published_faults_is_up_to_date():
+    page = resource("docs", "faults.md").read_text(encoding="utf-8")
+    assert page == faults_page(SOURCES["reports"]), "run python -m pytest_harness.requirements faults > docs/faults.md"
+    assert page.count("](https://") == len(SOURCES["reports"].properties)
 
 
 def test_what_is_left_out_stands_in_the_decisions_with_the_reason():

@@ -17,6 +17,7 @@ from pytest_harness.saboteurs import NothingToSabotage, SaboteurError, apply, na
 CATALOGUE = load_catalogue()
 MATRIX = runpy.run_path(str(Path(__file__).parent / "matrix.py"))
 WHOLE_MATRIX = MATRIX["whole_matrix"]
+LIVE_MATRIX = MATRIX["live_matrix"]
 
 
 @pytest.fixture(scope="module")
@@ -99,3 +100,25 @@ def test_a_saboteur_leaves_the_evidence_that_it_was_given_alone(healthy):
 def test_an_unknown_saboteur_is_refused_with_the_names_that_are_near(healthy):
     with pytest.raises(SaboteurError, match="no saboteur 'nan_logprobs'; did you mean nan_logprob"):
         apply("nan_logprobs", healthy.pi())
+
+
+def test_a_live_matrix_has_no_hole_if_each_fault_broke_what_it_must_and_the_sound_one_nothing():
+    catalogue = dataclasses.replace(CATALOGUE, requirements=(CATALOGUE["LGP-003"],))
+    passed, failed = {"LGP-003": "passed"}, {"LGP-003": "failed"}
+    faults = dict.fromkeys(CATALOGUE["LGP-003"].saboteurs, failed)
+    assert LIVE_MATRIX("seam", catalogue, {"Sound": passed, **faults}, "Sound").holes == ()
+    assert LIVE_MATRIX("seam", catalogue, {"Sound": passed, **faults, "nan_logprob": passed}, "Sound").holes == (
+        "nan_logprob in a seam: LGP-003 does not notice",
+    )
+    assert LIVE_MATRIX("seam", catalogue, {"Sound": {"LGP-003": "not_exercised"}, **faults}, "Sound").holes == (
+        "LGP-003 A logprob is finite and not positive: no evidence exercises it",
+    )
+    assert LIVE_MATRIX("seam", catalogue, {"Sound": failed, **faults}, "Sound").holes[0] == (
+        "LGP-003 speaks against a seam without a fault, in which nothing is wrong"
+    )
+
+
+def test_a_matrix_of_an_unknown_subject_is_refused_in_one_sentence(capsys):
+    assert MATRIX["main"](["harness"]) == 4
+    expected = "error: there is no kill matrix of harness; say seam, proxy, engine, runtime, collector, verifier, or all\n"
+    assert capsys.readouterr().err == expected

@@ -737,7 +737,22 @@ class DroppedState(Sabotaged):
             document.pop(name, None)
 
 
-@breaks("DIA-112")
+@breaks("DIA-117")
+class MessagesOnlyCounted(Sabotaged):
+    """Counts the tokens of the messages alone."""
+
+    dialects = frozenset({"messages", "gemini"})
+
+    def scope(self, scope):
+        self.counting = scope["path"].endswith(("/count_tokens", ":countTokens"))
+
+    def request(self, document):
+        if self.counting:
+            for name in ("system", "systemInstruction", "tools"):
+                document.pop(name, None)
+
+
+@breaks("DIA-112", "DIA-117")
 class CapturedCounts(Sabotaged):
     """Counts tokens by asking the engine for an answer."""
 

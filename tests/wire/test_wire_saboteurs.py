@@ -5,9 +5,6 @@ What the bundled proxy itself breaks is left out of account; ``pytest --proxy=bu
 
 from __future__ import annotations
 
-import json
-import os
-import subprocess
 import sys
 from pathlib import Path
 
@@ -16,39 +13,16 @@ import pytest
 from pytest_harness.requirements import load_catalogue
 
 HERE = Path(__file__).parent
-sys.path.insert(0, str(HERE))
+sys.path[:0] = [str(HERE), str(HERE.parent)]
 
+import live_kills  # noqa: E402
 import saboteurs_of_proxies as faults  # noqa: E402
-
-LONG = "any_conversation or without_end or how_the_engines"
-"""The tests that take seconds each; they are run for the faults that only they show."""
-SHOWN_BY_LONG_TESTS = (faults.Unbounded, faults.SplitSensitive, faults.Nonce)
-
-
-def judge(folder: Path, selection: str, names: list[str]) -> subprocess.Popen[bytes]:
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")}
-    environment["PYTHONPATH"] = str(HERE)
-    specs = [f"saboteurs_of_proxies:{name}" for name in names]
-    command = [sys.executable, str(HERE.parent / "judge_subjects.py"), "--proxy", str(folder), selection, *specs]
-    return subprocess.Popen(command, cwd=folder, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
 
 
 @pytest.fixture(scope="module")
 def red(tmp_path_factory):
-    """By the name of the fault: the requirements that went red. Two processes at a time share the work."""
-    names = [cls.__name__ for cls in (faults.Sabotaged, *faults.BREAKS)]
-    long_names = [cls.__name__ for cls in (faults.Sabotaged, *SHOWN_BY_LONG_TESTS)]
-    folders = [tmp_path_factory.mktemp("judged") for _ in range(3)]
-    work = [(f"not ({LONG})", names[::2]), (f"not ({LONG})", names[1::2]), (LONG, long_names)]
-    for process in [judge(folder, *each) for folder, each in zip(folders, work, strict=True)]:
-        _, stderr = process.communicate()
-        assert process.returncode == 0, stderr.decode()
-    found: dict[str, set[str]] = {name: set() for name in names}
-    for folder in folders:
-        for path in folder.glob("*/wire.json"):
-            entries = json.loads(path.read_text())["requirements"]
-            found[path.parent.name.partition(":")[2]] |= {entry["id"] for entry in entries if entry["standing"] in ("failed", "error")}
-    return found
+    """By the name of the fault: the requirements that went red."""
+    return live_kills.red(live_kills.of_proxies(lambda: tmp_path_factory.mktemp("judged")))
 
 
 @pytest.mark.parametrize("fault", faults.BREAKS, ids=lambda cls: cls.__name__)
