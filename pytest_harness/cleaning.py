@@ -19,6 +19,8 @@ from typing import Literal
 
 from pytest_harness.owners import FILE, PREFIX, VARIABLE, is_orphan
 from pytest_harness.rollouts.workplace import broken_off
+from pytest_harness.sandboxes.channel import SandboxError
+from pytest_harness.sandboxes.container_cli import ContainerCli, orphans
 
 _END_SEC = 10.0
 """How long a process may take to die of a SIGKILL: one that is being written to disk takes its time."""
@@ -45,7 +47,7 @@ class Leftover:
 
 def leftovers(rollouts: Iterable[Path]) -> list[Leftover]:
     """All that is left, and of rollouts what lies below these folders."""
-    return [*_processes(), *_folders(), *_working_folders(rollouts)]
+    return [*_processes(), *_folders(), *_containers(), *_working_folders(rollouts)]
 
 
 def _processes() -> Iterator[Leftover]:
@@ -95,6 +97,21 @@ def _folders() -> Iterator[Leftover]:
             continue
         if left:
             yield Leftover("temporary folder", str(mark.parent), _removal(mark.parent), mark.parent)
+
+
+def _containers() -> Iterator[Leftover]:
+    for cli, container in orphans():
+        yield Leftover("container", f"{container.name} of {cli.engine}", _taking_away(cli, container.id))
+
+
+def _taking_away(cli: ContainerCli, container: str) -> Callable[[], None]:
+    def remove() -> None:
+        try:
+            cli.remove(container)
+        except SandboxError as error:
+            raise CleaningError(f"the container {container[:12]} cannot be removed ({error}); remove it yourself") from None
+
+    return remove
 
 
 def _working_folders(roots: Iterable[Path]) -> Iterator[Leftover]:

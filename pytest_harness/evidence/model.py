@@ -236,6 +236,24 @@ class Ending(Record):
     exception_message: str | None = None
 
 
+class Inside(Record):
+    """What a command of the agent's user found in its sandbox before the agent began."""
+
+    user: str
+    home: str
+    locale: str
+    """As the variables name it; empty where they name none."""
+    utc_offset: str
+    """Of its time zone, such as ``+0000``."""
+    umask: str
+    interfaces: tuple[str, ...]
+    """The names of its network interfaces."""
+    routes: int
+    """How many ways lead out of it."""
+    clock_ahead: float
+    """Seconds: how far its clock is ahead of ours, negative where it is behind; 0 where the two agree."""
+
+
 class Grading(Record):
     """What was found when the agent had ended, before and after it was graded. What could not be looked at is None."""
 
@@ -320,6 +338,8 @@ class Manifest(Record):
     """What the session was for; None where an older version wrote the evidence."""
     sandbox_gone: bool | None = None
     """Whether the sandbox was found to be gone after the attempt; None where nobody looked."""
+    inside: Inside | None = None
+    """What was found in its sandbox; None where nobody could look, or an older version wrote the evidence."""
     grading: Grading | None = None
     """None where it was not graded, or by an older version."""
     reward: RewardChoice | None = None

@@ -20,7 +20,8 @@ from harbor.trial.hooks import TrialEvent, TrialHookEvent
 from harbor.trial.trial import Trial
 from harbor.utils.env import resolve_env_vars
 
-from pytest_harness.evidence import Grading
+from pytest_harness.evidence import Grading, Inside
+from pytest_harness.rollouts.inside import look_inside
 
 REWARDS = ("trial/verifier/reward.json", "trial/verifier/reward.txt")
 """In the order in which Harbor reads them."""
@@ -60,6 +61,8 @@ class Aftermath:
         self._address = address
         self._before: frozenset[tuple[int, str]] | None = None
         self._grading: Grading | None = None
+        self.inside: Inside | None = None
+        """What the agent was to find in its sandbox; None where nobody could look."""
         self._shares_clock = False
 
     def watch(self, trial: Trial) -> None:
@@ -69,6 +72,8 @@ class Aftermath:
             # Harbor books what this hook raises as the agent's own exception.
             with contextlib.suppress(Exception):
                 self._before = frozenset((each.pid, each.started) for each in await processes(trial.agent_environment))
+            with contextlib.suppress(Exception):
+                self.inside = await look_inside(trial.agent_environment)
 
         async def examine(_: TrialHookEvent) -> None:
             # Harbor gives no reward where this hook raises; a sandbox that is dead by now says so to the verifier itself.

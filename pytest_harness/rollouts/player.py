@@ -9,7 +9,7 @@ from pytest_harness.capture import CaptureProxy
 from pytest_harness.capture.budget import Budget
 from pytest_harness.capture.front import Door
 from pytest_harness.contract.grading import RESULT, REWARD_JSON, REWARD_TEXT
-from pytest_harness.evidence import Call, Ending, Grading
+from pytest_harness.evidence import Call, Ending, Grading, Inside
 from pytest_harness.rollouts.aftermath import Aftermath
 from pytest_harness.rollouts.engines import Engine
 from pytest_harness.rollouts.far import FarPlace, Visit
@@ -106,6 +106,11 @@ class Player:
         """End its sandbox if it still runs; whether it was gone, None where nobody can say."""
         gone = [is_gone(sandbox) for sandbox in self._sandboxes]
         return all(gone) if self._visit is None else self._visit.gone
+
+    @property
+    def inside(self) -> Inside | None:
+        """What it was to find in its sandbox."""
+        return self._aftermath.inside
 
     @property
     def grading(self) -> Grading | None:

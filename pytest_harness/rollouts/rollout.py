@@ -111,6 +111,7 @@ def _run(
         step_limit=spec.step_limit,
         purpose=player.session.purpose,
         sandbox_gone=None if None in gone else all(gone),
+        inside=player.inside,
         grading=player.grading,
         requirements=requirements,
         started_at=started,

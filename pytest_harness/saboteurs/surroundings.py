@@ -6,7 +6,7 @@ import hashlib
 from dataclasses import replace
 from typing import Any
 
-from pytest_harness.evidence.model import Evidence, Grading
+from pytest_harness.evidence.model import Evidence, Grading, Inside
 from pytest_harness.saboteurs.registry import NothingToSabotage, saboteur
 from pytest_harness.saboteurs.surgery import (
     RESULT,
@@ -78,6 +78,24 @@ def sandbox_left_running(evidence: Evidence) -> Evidence:
 
 
 @saboteur
+def another_user_inside(evidence: Evidence) -> Evidence:
+    """The image of the sandbox has a user of its own, and a time zone."""
+    return _inside(evidence, user="agent", home="/home/agent", utc_offset="+0200")
+
+
+@saboteur
+def clock_of_its_own(evidence: Evidence) -> Evidence:
+    """The sandbox was frozen for an hour, and its clock with it."""
+    return _inside(evidence, clock_ahead=-3600.0)
+
+
+@saboteur
+def bridged_sandbox(evidence: Evidence) -> Evidence:
+    """The sandbox hangs on a bridge, and a way leads out."""
+    return _inside(evidence, interfaces=("eth0", "lo"), routes=1)
+
+
+@saboteur
 def ignored_step_limit(evidence: Evidence) -> Evidence:
     """The harness was told to stop at once, and went on."""
     last_turn(evidence)
@@ -116,6 +134,11 @@ def scripted_replies_as_a_models(evidence: Evidence) -> Evidence:
     last_turn(evidence)
     calls = tuple(edit_reply(call, sign) if call.outcome == "complete" and call.samples else call for call in evidence.calls)
     return with_manifest(replace(evidence, calls=calls), engine="vllm")
+
+
+def _inside(evidence: Evidence, **changes: Any) -> Evidence:
+    inside: Inside = found(evidence.manifest.inside, "look into its sandbox")
+    return with_manifest(evidence, inside=inside.model_copy(update=changes))
 
 
 def _graded(evidence: Evidence, **changes: Any) -> Evidence:

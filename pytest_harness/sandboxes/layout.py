@@ -1,9 +1,9 @@
 """What a sandbox looks like from the inside, as arguments for bubblewrap.
 
 The host's programs and libraries (``/usr``) are there read-only, with an empty ``/usr/local``. Of ``/etc`` only what programs need to run:
-no account, password, key, or package registry of the host. Everything else is empty and in memory, gone with the sandbox: ``/root`` (the
-home of its only user), ``/tmp``, ``/var``, ``/run``, ``/opt``, and whatever is made in ``/``. ``/bin``, ``/lib`` … are mount points, not
-links, so that nothing inside can put other programs or another loader there.
+no account, password, key, or package registry of the host, and no time zone, as a container has none. Everything else is empty and in
+memory, gone with the sandbox: ``/root`` (the home of its only user), ``/tmp``, ``/var``, ``/run``, ``/opt``, and whatever is made in
+``/``. ``/bin``, ``/lib`` … are mount points, not links, so that nothing inside can put other programs or another loader there.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _ETC = (
         "ld.so.conf",
         "ld.so.conf.d",
     ),
-    *("localtime", "timezone", "os-release", "debian_version", "alpine-release", "redhat-release", "profile", "profile.d", "bash.bashrc"),
+    *("os-release", "debian_version", "alpine-release", "redhat-release", "profile", "profile.d", "bash.bashrc"),
     *("bashrc", "inputrc", "mime.types", "services", "protocols", "gai.conf", "host.conf", "terminfo", "login.defs", "shells", "python3"),
     *("perl", "magic", "magic.mime", "fonts", "security", "skel"),
 )

@@ -20,6 +20,7 @@ from pytest_harness.evidence import (
     Ending,
     Evidence,
     Grading,
+    Inside,
     Manifest,
     Message,
     RewardChoice,
@@ -90,7 +91,15 @@ def every() -> dict[str, Evidence]:
 def unobserved() -> Evidence:
     """A rollout as an older version recorded it: nobody looked at the sandbox, and no key is known by its digest."""
     evidence = pi()
-    forgotten = {"key_digest": None, "network": None, "step_limit": None, "sandbox_gone": None, "reward": None, "grading": None}
+    forgotten = {
+        "key_digest": None,
+        "network": None,
+        "step_limit": None,
+        "sandbox_gone": None,
+        "reward": None,
+        "grading": None,
+        "inside": None,
+    }
     return replace(evidence, manifest=evidence.manifest.model_copy(update=forgotten))
 
 
@@ -256,6 +265,7 @@ def build(harness: str, *, streams: bool, graded: bool, attempt: int, scenario: 
             network="none",
             step_limit=30,
             sandbox_gone=True,
+            inside=INSIDE,
             grading=grading(graded),
             reward=RewardChoice(key="reward", text="1") if graded else None,
             requirements="2026.11",
@@ -266,6 +276,11 @@ def build(harness: str, *, streams: bool, graded: bool, attempt: int, scenario: 
         calls=tuple(calls),
         files=files(calls, steps, graded),
     )
+
+
+INSIDE = Inside(
+    user="root", home="/root", locale="C.UTF-8", utc_offset="+0000", umask="0022", interfaces=("lo",), routes=0, clock_ahead=0.0
+)
 
 
 def grading(graded: bool) -> Grading:

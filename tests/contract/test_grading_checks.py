@@ -29,7 +29,9 @@ def with_grading(evidence, **changes):
     return with_manifest(evidence, grading=evidence.manifest.grading.model_copy(update=changes))
 
 
-@pytest.mark.parametrize("requirement", ["REW-006", "REW-007", "ISO-004", "ISO-006", "ISO-007", "ISO-008", "SBX-001", "SBX-002", "SEA-008"])
+@pytest.mark.parametrize(
+    "requirement", ["REW-006", "REW-007", "ISO-004", "ISO-006", "ISO-007", "ISO-008", "SBX-001", "SBX-002", "SBX-003", "SEA-008"]
+)
 def test_what_an_older_version_did_not_record_is_unverifiable(healthy, requirement):
     assert result(healthy.unobserved(), requirement) == "unverifiable"
 
@@ -112,3 +114,16 @@ def test_every_connection_past_the_proxy_is_named(healthy):
 def test_an_engine_without_a_signature_is_taken_at_its_word(healthy):
     assert result(healthy.pi(engine="vllm"), "SEA-010") == "passed"
     assert seen(apply("row_of_another_harness", healthy.pi()), "SEA-009") == "not-pi"
+
+
+def test_a_sandbox_with_a_network_may_have_a_way_out(healthy):
+    bridged = apply("bridged_sandbox", healthy.pi())
+    assert {each.seen for each in judge_one(bridged, CATALOGUE["SBX-005"]).findings} == {"eth0", "1 of them"}
+    assert result(with_manifest(bridged, network="open"), "SBX-005") == "unverifiable"
+
+
+def test_a_clock_that_tells_no_time_is_no_right_one(healthy):
+    evidence = healthy.pi()
+    for ahead, expected in ((1.9, "passed"), (-1.9, "passed"), (2.1, "failed"), (float("nan"), "failed")):
+        inside = evidence.manifest.inside.model_copy(update={"clock_ahead": ahead})
+        assert result(with_manifest(evidence, inside=inside), "SBX-004") == expected

@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 
+from pytest_harness.cleaning import CleaningError, leftovers
 from pytest_harness.owners import owner
 from pytest_harness.sandboxes import containers
 from pytest_harness.sandboxes.baking import baked, dockerfile
@@ -80,8 +81,13 @@ def values(words: list[str], flag: str) -> list[str]:
     return [words[at + 1] for at, word in enumerate(words) if word == flag]
 
 
-def temporary() -> list[str]:
-    return sorted(path.name for path in Path(tempfile.gettempdir()).glob("harness-container-*"))
+@pytest.fixture
+def temporary(tmp_path, monkeypatch) -> Path:
+    """Where temporary folders are made."""
+    folder = tmp_path / "temporary"
+    folder.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(folder))
+    return folder
 
 
 # ---- life
@@ -103,10 +109,9 @@ async def test_commands_run_listen_and_end_over_the_one_connection(engine, tmp_p
         sandbox.spawn(["/bin/true"])
 
 
-def test_the_meeting_place_is_gone_as_soon_as_they_have_met(engine):
-    before = temporary()
+def test_the_meeting_place_is_gone_as_soon_as_they_have_met(engine, temporary):
     with ContainerSandbox.start(CLI, "image"):
-        assert temporary() == before
+        assert list(temporary.iterdir()) == []
 
 
 async def test_what_a_command_leaves_behind_is_buried(engine):
@@ -215,11 +220,10 @@ def test_an_engine_without_the_image_is_told_how_to_get_it(engine):
     )
 
 
-def test_a_container_that_does_not_start_says_what_the_engine_says_and_leaves_nothing(engine):
-    before = temporary()
+def test_a_container_that_does_not_start_says_what_the_engine_says_and_leaves_nothing(engine, temporary):
     (engine / "broken-run").write_text("docker: Error response: no space left on device.")
     assert "docker started no container (docker: Error response: no space left on device.)" in check("docker")
-    assert temporary() == before
+    assert list(temporary.iterdir()) == []
     assert len(asked(engine, "rm")) == 1
 
 
@@ -240,6 +244,12 @@ def test_only_the_container_of_an_owner_that_is_gone_is_an_orphan(engine):
         json.dumps([{"Id": name, "Name": f"/{name}", "Config": {"Labels": {KIND: "sandbox", OWNER: mark}}} for name, mark in rows])
     )
     assert [(cli.engine, each.name) for cli, each in orphans() if cli == CLI] == [("docker", "two")]
+    (left,) = [each for each in leftovers([]) if each.kind == "container" and each.name.endswith("docker")]
+    left.remove()
+    assert asked(engine, "rm") == [["rm", "--force", "--volumes", "two"]]
+    (engine / "broken-rm").write_text("Error response: it is busy")
+    with pytest.raises(CleaningError, match=r"the container two cannot be removed .*it is busy.*; remove it yourself"):
+        left.remove()
 
 
 def test_a_base_image_is_found_by_its_digest(engine):
