@@ -7,6 +7,8 @@ socket made inside another network namespace works like any other (a socket belo
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import functools
 import socket
 import threading
 from collections.abc import Awaitable, Callable, Coroutine, MutableMapping
@@ -25,19 +27,58 @@ Send = Callable[[Event], Awaitable[None]]
 ASGIApp = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 _BACKLOG = 1024
+_TICK_SEC = 1.0
+"""How often uvicorn tells the date anew."""
+
+
+class _Server(uvicorn.Server):
+    """Leaves when it is told to, where uvicorn looks ten times a second and then waits for connections that may not be there.
+
+    A rollout starts three of them, and the tests a thousand.
+    """
+
+    def __init__(self, config: uvicorn.Config) -> None:
+        super().__init__(config)
+        self._told = asyncio.Event()
+
+    def leave(self) -> None:
+        """To be called on the server's loop."""
+        self.should_exit = self.force_exit = True
+        self._told.set()
+
+    async def main_loop(self) -> None:
+        while not await self.on_tick(0):
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._told.wait(), _TICK_SEC)
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        if self.server_state.connections or self.server_state.tasks:
+            await super().shutdown(sockets)
+            return
+        for server in self.servers:
+            server.close()
+        for sock in sockets or []:
+            sock.close()
+        for server in self.servers:
+            await server.wait_closed()
 
 
 class Listener:
     """One listening socket of a server. ``url`` is its base URL, without a path; of a Unix socket ``http+unix://`` and its quoted path."""
 
-    def __init__(self, url: str, server: uvicorn.Server, serving: Future[None]) -> None:
+    def __init__(self, url: str, leave: Callable[[], object], serving: Future[None]) -> None:
         self.url = url
-        self._server = server
+        self._leave = leave
         self._serving = serving
+
+    def leave(self) -> None:
+        """Begin to close, without waiting for it."""
+        if not self._serving.done():
+            self._leave()
 
     def close(self) -> None:
         """Stop listening and cut what is still being served here. Closing twice is harmless."""
-        self._server.should_exit = self._server.force_exit = True
+        self.leave()
         self._serving.result(timeout=10)
 
 
@@ -75,8 +116,9 @@ class BackgroundServer:
         config = uvicorn.Config(
             app or self._app, lifespan="off", log_config=None, access_log=False, proxy_headers=False, http="httptools", ws="none"
         )
-        server = uvicorn.Server(config)
-        listener = Listener(url, server, self.submit(server.serve(sockets=[sock])))
+        server = _Server(config)
+        serving = self.submit(server.serve(sockets=[sock]))
+        listener = Listener(url, functools.partial(self._loop.call_soon_threadsafe, server.leave), serving)
         self._listeners.append(listener)
         return listener
 
@@ -90,6 +132,8 @@ class BackgroundServer:
         """Stop listening, cut what is still being served, and end the thread. Closing twice is harmless."""
         if self._loop is None or self._thread is None:
             return
+        for listener in self._listeners:
+            listener.leave()
         for listener in self._listeners:
             listener.close()
         self._loop.call_soon_threadsafe(self._loop.stop)

@@ -52,3 +52,23 @@ def test_after_close_nothing_listens_and_closing_again_is_harmless():
 def test_work_before_start_is_refused_with_a_sentence():
     with pytest.raises(RuntimeError, match="start the server"):
         BackgroundServer(hello).listen()
+
+
+def test_a_server_ends_while_a_client_keeps_its_connection_open_and_another_is_being_answered():
+    async def silent(scope, receive, send):
+        await receive()
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        await send({"type": "http.response.body", "body": b"begun", "more_body": True})
+        await receive()
+
+    with BackgroundServer(hello) as server, httpx.Client() as idle:
+        kept, cut = server.listen(), server.listen(app=silent)
+        assert idle.get(kept.url).status_code == 200
+        with httpx.stream("GET", cut.url) as reply:
+            pieces = reply.iter_raw()
+            assert next(pieces) == b"begun"
+            server.close()
+            with pytest.raises(httpx.RemoteProtocolError):
+                list(pieces)
+        with pytest.raises(httpx.ConnectError):
+            httpx.get(kept.url)
