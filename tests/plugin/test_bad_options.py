@@ -50,6 +50,11 @@ def refused(pytester):
         (["--harness=pi", "--scenario=edit_fiel"], "there is no scenario 'edit_fiel'; did you mean edit_file"),
         (["--harness=pi", "--scenario=subagent"], "--scenario subagent needs subagent, and the row of pi has none"),
         (["--harness=pi", "--sandbox=cloud"], "--sandbox 'cloud' is not known to this version; known: local"),
+        (
+            ["--harness=pi", "--image=mine"],
+            "--image mine: the local sandbox is made from no image; add --sandbox=docker or --sandbox=podman",
+        ),
+        (["--harness=pi", "--bake"], "--bake: the local sandbox is made from no image"),
         (["--harness=pi", "--engine=brain"], "--engine 'brain' is not known to this version; known: scripted"),
         (["--harness=pi", "--attempts=0"], "--attempts 0: a number from 1 to 1000 is needed"),
         (["--harness=pi", "--attempts=1000000"], "a number from 1 to 1000 is needed"),
@@ -106,3 +111,9 @@ def test_torn_evidence_is_named(tmp_path, run_pytest):
     done = run_pytest(tmp_path, "--replay=.")
     assert done.returncode == 4
     assert "manifest.json is not JSON" in done.stderr
+
+
+@pytest.mark.parametrize("engine", ["docker", "podman"])
+def test_a_machine_without_an_engine_is_told_what_to_install(refused, monkeypatch, tmp_path, engine):
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert f"--sandbox={engine}: there is no {engine} on this machine; install it" in refused("--harness=pi", f"--sandbox={engine}")
