@@ -31,7 +31,7 @@ def _running(sought: str, *, where: str = "cmdline") -> list[str]:
     return found
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def running():
     """``running(text)``: the command lines of the processes in whose command line it stands."""
     return _running

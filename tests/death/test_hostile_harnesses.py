@@ -1,4 +1,4 @@
-"""Harnesses that hang, flood, fork, or fill what they can: each ends, says why and who is to blame, and takes no other with it."""
+"""Harnesses that hang, flood, fork, or fill what they can: each ends, says why and who is to blame, and leaves nothing."""
 
 from __future__ import annotations
 
@@ -24,6 +24,7 @@ HOSTILE = {
     "logs": "for i in {1..1000}; do head -c 1M /dev/zero >/logs/agent/$i || exit 1; done",
     "forks": ":(){ :|:& }; for i in {1..9}; do : ; done; while :; do sleep 1000 & done 2>/dev/null; exit 1",
     "fills": "head -c 1G /dev/zero | split -b 1M - /root/x || exit 1",
+    "files": "mkdir /root/many; cd /root/many; touch {1..5000} || exit 1",
     "remembers": "sleep 1000 | python3 -c \"import sys; held = b'x' * (400 << 20); sys.stdin.read()\"",
 }
 ROW = """
@@ -54,11 +55,12 @@ argument = "line"
 
 
 @pytest.fixture(scope="module")
-def attempts(tmp_path_factory, run_pytest):
+def attempts(tmp_path_factory, run_pytest, running):
     """By harness: what the report says of its attempt. All of them ran beside each other and beside a harness that behaves."""
     folder = tmp_path_factory.mktemp("hostile")
     (folder / "seams").mkdir()
     (folder / "bin").mkdir()
+    (folder / "temporary").mkdir()
     for name, behaviour in HOSTILE.items():
         program = folder / "bin" / name
         program.write_text(f"{ASK}{behaviour}\n")
@@ -67,7 +69,8 @@ def attempts(tmp_path_factory, run_pytest):
         (folder / "seams" / f"{name}.toml").write_text(row)
     named = [f"--harness={name}" for name in ("tiny-agent", *HOSTILE)]
     seams = [f"--seams={folder / 'seams'}", f"--seams={EXAMPLE / 'seams'}"]
-    done = run_pytest(folder, *named, *seams, "--scenario=edit_file", "-n", "2", "-k", "test_rollout")
+    environment = {"TMPDIR": str(folder / "temporary")}
+    done = run_pytest(folder, *named, *seams, "--scenario=edit_file", "-n", "2", "-k", "test_rollout", env=environment)
     report = json.loads((folder / ".harness" / "report" / "report.json").read_text())
     attempts = {seam["harness"]: seam["attempts"][0] for seam in report["seams"]}
     for attempt in attempts.values():
@@ -75,6 +78,8 @@ def attempts(tmp_path_factory, run_pytest):
         attempt["exception"] = (json.loads(result.read_text())["exception_info"] or {}).get("exception_type")
         attempt["size"] = sum(path.stat().st_size for path in (folder / attempt["evidence"]).rglob("*") if path.is_file())
     assert set(attempts) == {"tiny-agent", *HOSTILE}, done.stdout + done.stderr
+    left = [*running(str(folder)), *(path.name for path in (folder / "temporary").glob("harness-*")), *folder.rglob(".running/*")]
+    attempts["left"] = left
     return attempts
 
 
@@ -103,7 +108,7 @@ def test_where_the_limit_of_the_row_may_be_too_low_nothing_is_graded_and_the_sur
     assert reason in attempt["reason"]
 
 
-@pytest.mark.parametrize("name", ["logs", "fills", "forks"])
+@pytest.mark.parametrize("name", ["logs", "fills", "forks", "files"])
 def test_what_found_no_room_has_ended_with_a_named_outcome(attempts, name):
     attempt = attempts[name]
     assert attempt["exception"] in {"NonZeroAgentExitCodeError", "AgentTimeoutError"}
@@ -112,4 +117,8 @@ def test_what_found_no_room_has_ended_with_a_named_outcome(attempts, name):
 
 
 def test_no_evidence_is_larger_than_the_limit_of_what_may_be_put_out(attempts):
-    assert {name: attempt["size"] for name, attempt in attempts.items() if attempt["size"] > 10 << 20} == {}
+    assert {name: attempts[name]["size"] for name in HOSTILE if attempts[name]["size"] > 10 << 20} == {}
+
+
+def test_no_process_and_no_folder_of_any_of_them_is_left(attempts):
+    assert attempts["left"] == []
