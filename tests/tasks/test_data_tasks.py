@@ -1,41 +1,32 @@
 """The bundled data tasks are Harbor tasks that their solutions solve, whose data comes with the healthcheck, and that share one grader."""
 
-import asyncio
 import shutil
+import sys
 from collections import Counter
 from pathlib import Path
 
 import pytest
 from harbor.models.task.task import Task
-from harbor.models.trial.config import AgentConfig, EnvironmentConfig, TaskConfig, TrialConfig
+from harbor.models.trial.config import EnvironmentConfig
 from harbor.models.trial.result import TrialResult
-from harbor.trial.trial import Trial
 
-from pytest_harness.resources import resource
-from pytest_harness.sandboxes.local import ERROR_POLICY, LOCAL_SANDBOX
+from pytest_harness.sandboxes.local import LOCAL_SANDBOX
 
-FOLDER = resource("fixtures", "tasks", "data")
-TASKS = sorted(path.parent for path in FOLDER.glob("*/task.toml"))
+sys.path.insert(0, str(Path(__file__).parent))
+
+import on_backends
+from on_backends import FOLDER, TASKS
 
 # Harbor warns of a property that it uses itself
 pytestmark = pytest.mark.filterwarnings("ignore:Task.checksum will be deprecated:DeprecationWarning")
 
 
+LOCAL = EnvironmentConfig(import_path=LOCAL_SANDBOX)
+
+
 def play(task: Path, work: Path, agent: str = "oracle") -> TrialResult:
     """One trial of the task in the local sandbox; its folder is ``work/one``."""
-    config = TrialConfig(
-        task=TaskConfig(path=task),
-        trials_dir=work,
-        trial_name="one",
-        agent=AgentConfig(name=agent),
-        environment=EnvironmentConfig(import_path=LOCAL_SANDBOX),
-        override_error_policy=ERROR_POLICY,
-    )
-
-    async def run() -> TrialResult:
-        return await (await Trial.create(config)).run()
-
-    return asyncio.run(run())
+    return on_backends.play(task, work, LOCAL, agent)
 
 
 @pytest.fixture
