@@ -13,7 +13,7 @@ def test_a_named_one_is_one_sentence(tmp_path, run_pytest):
 
 
 def test_all_skips_it_with_that_sentence_and_runs_nothing_of_it(tmp_path, run_pytest):
-    done = run_pytest(tmp_path, "--harness=all", "-k", "nop", "-rs")
+    done = run_pytest(tmp_path, "--harness=all", "--scenario=edit_file", "-k", "nop", "-rs")
     assert done.returncode == 0, done.stdout + done.stderr
     assert "nop cannot be run: blocked: it calls no model (seen " in done.stdout
     assert "1 skipped" in done.stdout
