@@ -5,7 +5,7 @@ Registered as a plugin only when a subject was named on the command line.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable, Sequence
+from collections.abc import Generator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +27,7 @@ from pytest_harness.session.progress import Progress
 from pytest_harness.session.rendering import write_section
 from pytest_harness.session.reporting import report_of
 from pytest_harness.session.shared_engine import start_vllm
-from pytest_harness.session.standard import Guard, standard_tests
+from pytest_harness.session.standard import Guard, attempts_of, standard_tests
 
 DESELECTED = "harness_deselected"
 """What a worker of xdist tells of its collection."""
@@ -50,7 +50,8 @@ class ConformanceSession:
         self.judged: list[Judged] = []
         self.folders: dict[Path, None] = {}
         self.report: Report | None = None
-        self.guard = Guard(standard_tests(self.plan))
+        self.standard = standard_tests(self.plan)
+        self.guard = Guard(dict.fromkeys(self.standard))
         self._prepared = False
         if config.args_source is not pytest.Config.ArgsSource.ARGS:
             config.args = [str(resource("conformance", "seam", "test_seam.py"))]
@@ -130,20 +131,21 @@ class ConformanceSession:
     def pytest_runtestloop(self, session: pytest.Session) -> Generator[None, object, object]:
         """Install what is missing before the first test; with xdist, only its workers know which tests there are."""
         if not self.is_worker and not self._collects_only and getattr(session.config.option, "dist", "no") == "no":
-            self._prepare(item.nodeid for item in session.items)
+            self._prepare([item.nodeid for item in session.items])
         return (yield)
 
     @property
     def _collects_only(self) -> bool:
         return bool(self.config.option.collectonly)
 
-    def _prepare(self, nodeids: Iterable[str]) -> None:
+    def _prepare(self, nodeids: Sequence[str]) -> None:
         """Get ready what these tests need, once, with a word about it."""
         if self._prepared:
             return
         self._prepared = True
+        self.guard.collect(nodeids)
         try:
-            prepare(self.plan, self.guard.collect(nodeids), self.progress.say)
+            prepare(self.plan, attempts_of(self.standard, nodeids), self.progress.say)
         except Unready as error:
             raise pytest.UsageError(str(error)) from None
 
@@ -163,7 +165,7 @@ class ConformanceSession:
         """Gather what was judged, here and in the workers."""
         if self.is_worker or str(report.outcome) == "rerun":  # what is tried again is said again
             return
-        self.guard.hear(report)
+        self.guard.hear(report, looked=folder_of(report.user_properties) is not None)
         if report.when != "call":
             return
         if (folder := folder_of(report.user_properties)) is not None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import traceback
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import asdict
 from typing import Any, ClassVar, Protocol, Self
@@ -26,6 +26,7 @@ from pytest_harness.session import case_fixtures
 from pytest_harness.session.case_marks import REQUIREMENT
 from pytest_harness.session.outcome import CATEGORIES, DRAFT_NOT_MET, SHOULD_NOT_MET
 from pytest_harness.session.rendering import write_section
+from pytest_harness.session.standard import Guard
 from pytest_harness.wire import guarding
 from pytest_harness.wire.guarding import AdapterError
 from pytest_harness.wire.outcome import Broken, NotExercised
@@ -68,6 +69,7 @@ class CaseSession(ABC):
         self.report: CaseReport | None = None
         self.faults: list[str] = []
         """What the adapter did wrong beside the tests, a sentence each."""
+        self.guard = Guard({}, name=str)
         config.addinivalue_line("markers", f"{REQUIREMENT}(id): the requirement of a {self.noun} that the test is of")
         config.pluginmanager.register(case_fixtures, "harness-conformance-case-fixtures")
         if config.args_source is not pytest.Config.ArgsSource.ARGS:
@@ -97,6 +99,24 @@ class CaseSession(ABC):
         """One line: what judges, and what is judged."""
         by = f"{len(self.catalogue)} requirements of {self.catalogue.version}"
         return f"harness-conformance {__version__}: the {self.noun} {self.spec} by {by}"
+
+    def pytest_itemcollected(self, item: pytest.Item) -> None:
+        """Hear of a test of the bundled suite, before anybody can take it away again."""
+        if item.path.is_relative_to(resource("conformance", self.suite)):
+            self.guard.tests[item.nodeid] = None
+
+    def pytest_deselected(self, items: Sequence[pytest.Item]) -> None:
+        """Hear what was taken away in the open."""
+        self.guard.deselect(item.nodeid for item in items)
+
+    def pytest_collection_finish(self, session: pytest.Session) -> None:
+        """Hear what will run."""
+        self.guard.collect(item.nodeid for item in session.items)
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_xdist_node_collection_finished(self, ids: Sequence[str]) -> None:
+        """Hear it of a worker."""
+        self.guard.collect(ids)
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_runtestloop(self, session: pytest.Session) -> Generator[None, object, object]:
@@ -185,10 +205,12 @@ class CaseSession(ABC):
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Gather what was judged, here and in the workers."""
-        if report.when == "call" and not self.is_worker:
-            result = CaseResult.of_properties(report.user_properties)
-            if result is not None:
-                self.results.append(result)
+        if self.is_worker or str(report.outcome) == "rerun":  # what is tried again is said again
+            return
+        result = CaseResult.of_properties(report.user_properties) if report.when == "call" else None
+        self.guard.hear(report, looked=result is not None)
+        if result is not None:
+            self.results.append(result)
 
     # -- reporting --------------------------------------------------------------------------------------------------------
 
@@ -199,24 +221,38 @@ class CaseSession(ABC):
             self.report = self.report_of(self.results)
             self.report_path = write_report(self.report, self.config.getoption("harness_report_dir") or REPORT_DIR)
         if self.is_worker:
-            self.config.workeroutput["harness_faults"] = self.faults  # type: ignore[attr-defined]  # xdist's
+            told = {
+                "harness_faults": self.faults,
+                "harness_tests": list(self.guard.tests),
+                "harness_deselected": list(self.guard.deselected),
+            }
+            self.config.workeroutput.update(told)  # type: ignore[attr-defined]  # xdist's
         elif self.faults and session.exitstatus == pytest.ExitCode.OK:
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_testnodedown(self, node: Any) -> None:
-        """Hear of the faults that a worker of xdist met."""
-        self.faults += [fault for fault in getattr(node, "workeroutput", {}).get("harness_faults", []) if fault not in self.faults]
+        """Hear of the faults that a worker of xdist met, and of what it collected."""
+        told = getattr(node, "workeroutput", {})
+        self.faults += [fault for fault in told.get("harness_faults", []) if fault not in self.faults]
+        self.guard.tests |= dict.fromkeys(told.get("harness_tests", []))
+        self.guard.deselect(told.get("harness_deselected", []))
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
         """The matrix, the findings in a line each, and where the report lies."""
         for fault in self.faults:
             terminalreporter.write_line(f"ERROR: {fault}", red=True)
-        if self.report is None:
+        if (report := self.report) is not None:
+            write_section(self.config, terminalreporter, f"{self.suite} conformance", lambda console: print_report(report, console))
+            terminalreporter.write_line(f"report: {shown(self.report_path)}")
+        if self.config.option.collectonly:
             return
-        report = self.report
-        write_section(self.config, terminalreporter, f"{self.suite} conformance", lambda console: print_report(report, console))
-        terminalreporter.write_line(f"report: {shown(self.report_path)}")
+        if not self.guard.tests:
+            terminalreporter.write_line(
+                f"none of the standard checks of a {self.noun} was collected; name no paths to run them", yellow=True
+            )
+        elif (said := self.guard.sentence()) is not None:
+            terminalreporter.write_line(said, yellow=True)
 
     def _raise_outcome(self, result: CaseResult, requirement: Requirement) -> None:
         if result.result == "passed":

@@ -6,17 +6,16 @@ of them breaks anything, so none of them would be seen; and a requirement that w
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
 import pytest
 
-from pytest_harness.session.judged import folder_of
 from pytest_harness.session.plan import Attempt, Plan
 
 ROLLOUT, REQUIREMENT = "test_rollout", "test_requirement"
 """The two tests of the bundled suite, each of which is parametrised by the plan."""
-BLIND = "skipped, or ended without looking at the evidence"
+BLIND = "skipped, or ended without looking at the subject"
 NOT_REACHED = "not reached before the run ended"
 NOT_COLLECTED = "not collected, or taken away without a word"
 DESELECTED = "deselected"
@@ -39,34 +38,40 @@ def standard_tests(plan: Plan) -> dict[str, Attempt]:
     return tests
 
 
+def attempts_of(tests: Mapping[str, Attempt], nodeids: Iterable[str]) -> list[Attempt]:
+    """The attempts that these tests need, whoever wrote them, each once; ``tests`` are the standard ones."""
+    chosen = {name_of(nodeid).partition("[")[2] for nodeid in nodeids}
+    return list({attempt.id: attempt for name, attempt in tests.items() if name.partition("[")[2] in chosen}.values())
+
+
 @dataclass
 class Guard:
-    """Follows the tests of one run, from what is collected to what was said."""
+    """Follows the tests of one run, from what is collected to what was said.
 
-    tests: Mapping[str, Attempt]
+    ``tests`` are the names of the standard ones, as ``name`` makes them of a node id.
+    """
+
+    tests: dict[str, None]
+    name: Callable[[str], str] = name_of
     collected: set[str] = field(default_factory=set)
     deselected: set[str] = field(default_factory=set)
     blind: set[str] = field(default_factory=set)
     settled: set[str] = field(default_factory=set)
 
-    def collect(self, nodeids: Iterable[str]) -> list[Attempt]:
-        """Hear what will run. The attempts that these tests need, whoever wrote them, each once."""
-        names = {name_of(nodeid) for nodeid in nodeids}
-        self.collected |= names
-        parameters = {name.partition("[")[2] for name in names}
-        needed = {name.partition("[")[2]: attempt for name, attempt in self.tests.items()}
-        return list({attempt.id: attempt for parameter, attempt in needed.items() if parameter in parameters}.values())
+    def collect(self, nodeids: Iterable[str]) -> None:
+        """Hear what will run."""
+        self.collected.update(map(self.name, nodeids))
 
     def deselect(self, nodeids: Iterable[str]) -> None:
         """Hear what will not run, and was told to."""
-        self.deselected |= {name_of(nodeid) for nodeid in nodeids}
+        self.deselected.update(map(self.name, nodeids))
 
-    def hear(self, report: pytest.TestReport) -> None:
-        """Hear a report: a test that looked at the evidence is settled, whatever it said of it, and so is one that failed before."""
-        if folder_of(report.user_properties) is not None or report.failed:
-            self.settled.add(name_of(report.nodeid))
+    def hear(self, report: pytest.TestReport, *, looked: bool) -> None:
+        """Hear a report: a test that looked at the subject is settled, whatever it said of it, and so is one that failed before."""
+        if looked or report.failed:
+            self.settled.add(self.name(report.nodeid))
         elif report.skipped or report.when == "call":
-            self.blind.add(name_of(report.nodeid))
+            self.blind.add(self.name(report.nodeid))
 
     @property
     def missing(self) -> list[str]:
@@ -95,4 +100,5 @@ class Guard:
 
 def _examples(names: list[str]) -> str:
     more = ", …" if len(names) > _SHOWN else ""
-    return f" ({', '.join(names[:_SHOWN])}{more})"
+    shown = [name.rpartition("/")[2] for name in names[:_SHOWN]]
+    return f" ({', '.join(shown)}{more})"

@@ -17,6 +17,11 @@ KINDS = {
     "pytest 8": ("pytest<9", "pytest-xdist", "pytest-asyncio"),
     "newest": ("pytest", "pytest-xdist", "pytest-asyncio", "pytest-randomly", "pytest-rerunfailures", "pytest-timeout"),
 }
+ASYNCIO = {
+    "oldest": (),
+    "pytest 8": ("-o", "asyncio_default_fixture_loop_scope=function", "-o", "asyncio_mode=strict"),
+    "newest": ("-o", "asyncio_default_fixture_loop_scope=function", "-o", "asyncio_mode=auto"),
+}
 HOST = """
 import pytest
 def test_passes(): pass
@@ -27,8 +32,9 @@ def test_skips(): pass
 
 @pytest.fixture(scope="module", params=KINDS)
 def run(request, environment, dist):
-    """A program of an environment of each kind."""
-    return environment(dist.wheel, *KINDS[request.param], free=FREE)
+    """pytest in an environment of each kind."""
+    made = environment(dist.wheel, *KINDS[request.param], free=FREE)
+    return lambda *arguments, cwd: made("pytest", *arguments, *ASYNCIO[request.param], cwd=cwd)
 
 
 @pytest.fixture(scope="module")
@@ -50,42 +56,34 @@ def standings(folder):
     return {each["id"]: (each["standing"], each["results"]) for seam in report["seams"] for each in seam["requirements"]}
 
 
-def asyncio_of(run, folder):
-    """The option that keeps pytest-asyncio from a warning about its default, where it is there."""
-    return (
-        ("-o", "asyncio_default_fixture_loop_scope=function") if "asyncio" in run("pytest", "--version", "-VV", cwd=folder).stdout else ()
-    )
-
-
 def test_a_host_of_any_of_them_is_judged_strictly(run, stored, tmp_path):
-    done = run("pytest", "--replay", stored, *STRICT, *asyncio_of(run, tmp_path), cwd=tmp_path)
+    done = run("--replay", stored, *STRICT, cwd=tmp_path)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "standard checks were not run" not in done.stdout
     assert len(standings(tmp_path)) > 80
 
 
 def test_so_it_is_over_workers(run, stored, tmp_path):
-    done = run("pytest", "--replay", stored, *STRICT, *asyncio_of(run, tmp_path), "-n", "2", cwd=tmp_path)
+    done = run("--replay", stored, *STRICT, "-n", "2", cwd=tmp_path)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "standard checks were not run" not in done.stdout
 
 
 def test_a_host_of_any_of_them_that_asks_for_nothing_sees_nothing(run, tmp_path):
     (tmp_path / "test_host.py").write_text(HOST)
-    done = run("pytest", *STRICT, *asyncio_of(run, tmp_path), cwd=tmp_path)
+    done = run(*STRICT, cwd=tmp_path)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "1 passed, 1 skipped" in done.stdout
-    assert "harness-conformance 0" not in done.stdout.replace("plugins: ", "").replace("harness-conformance-", "")
+    assert "conformance" not in re.sub(r"^plugins: .*$", "", done.stdout, flags=re.MULTILINE)
 
 
 def test_the_order_of_the_tests_changes_nothing(newest, stored, tmp_path):
     seen = []
-    for order in (("-p", "no:randomly"), ("-p", "randomly_seed=1"), ("-p", "randomly_seed=2")):
-        options = order if order[1].startswith("no:") else ("-p", "randomly", f"--randomly-seed={order[1][-1]}")
-        done = newest("pytest", "--replay", stored, "--sabotage=nan_logprob", *options, cwd=tmp_path)
+    for order in (("-p", "no:randomly"), ("--randomly-seed=1",)):
+        done = newest("pytest", "--replay", stored, "--sabotage=nan_logprob", *order, cwd=tmp_path)
         assert done.returncode == 1, done.stdout + done.stderr
         seen.append(standings(tmp_path))
-    assert seen[0] == seen[1] == seen[2]
+    assert seen[0] == seen[1]
 
 
 def test_what_is_tried_again_is_counted_once_and_fails_again(newest, stored, tmp_path):
@@ -104,6 +102,5 @@ def test_a_timeout_ends_a_rollout_once_and_every_test_of_it_says_so(newest, tmp_
     options = ("--harness=notes-agent", "--seams=seams", "--scenarios=scenarios", "--scenario=edit_file", "-k", "rollout or TOK-00")
     done = newest("pytest", *options, "--timeout=20", "-p", "no:asyncio", cwd=folder)
     assert done.returncode == 1, done.stdout + done.stderr
-    assert "the rollout was broken off: Timeout" in done.stdout
-    assert len(re.findall(r"^E?\s*Failed: Timeout|\+ Timeout \+", done.stdout, re.MULTILINE)) <= 1
+    assert done.stdout.count("\nthe rollout was broken off: Timeout") == int(re.search(r"(\d+) errors", done.stdout)[1]) > 2
     assert "broken off: .harness/evidence/.running/notes-agent-in-local-edit_file" in done.stdout

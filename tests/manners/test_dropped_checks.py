@@ -50,7 +50,7 @@ def test_what_a_host_takes_out_of_the_collection_or_skips_is_named_and_no_pass_w
     [line] = told(done)
     assert line.startswith("--require validated: 2 of ")
     assert "1 not collected, or taken away without a word (test_requirement[pi-in-local-explore-PAR-003])" in line
-    assert "1 skipped, or ended without looking at the evidence (test_requirement[pi-in-local-explore-PAR-006])" in line
+    assert "1 skipped, or ended without looking at the subject (test_requirement[pi-in-local-explore-PAR-006])" in line
 
 
 def test_a_check_whose_fixture_a_host_replaces_is_named(judge):
@@ -85,3 +85,20 @@ def test_collecting_alone_drops_nothing(judge):
     done = judge("--collect-only", "-q", "--require=validated")
     assert done.returncode == 0
     assert told(done) == []
+
+
+@pytest.mark.parametrize("workers", [(), ("-n", "1")], ids=["alone", "xdist"])
+def test_a_test_of_another_suite_that_is_taken_away_is_named_too(tmp_path, run_pytest, workers):
+    (tmp_path / "conftest.py").write_text(
+        "def pytest_collection_modifyitems(items):\n    items[:] = [item for item in items if 'concurrent_workers' in item.nodeid]\n"
+    )
+    (tmp_path / "pytest.ini").write_text("[pytest]\n")
+    done = run_pytest(tmp_path, "--runtime=bundled", *workers)
+    [line] = told(done)
+    assert "not collected, or taken away without a word (test_" in line
+
+
+def test_paths_that_are_named_instead_of_another_suite_are_told(tmp_path, run_pytest):
+    (tmp_path / "test_own.py").write_text("def test_own(): pass\n")
+    done = run_pytest(tmp_path, "--proxy=bundled", "test_own.py")
+    assert "none of the standard checks of a capture proxy was collected; name no paths to run them" in done.stdout
