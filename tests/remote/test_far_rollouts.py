@@ -5,12 +5,14 @@ import os
 import socket
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from pytest_harness.contract import validity
 from pytest_harness.evidence import find_evidence, read_evidence
 from pytest_harness.sandboxes.catalogue import bundled_catalogue
+from pytest_harness.session.public import PublicWay, require_sandboxes
 
 HERE = Path(__file__).parent
 OWN = HERE.parents[1] / "examples" / "own-harness"
@@ -128,48 +130,67 @@ ACCOUNTS = {
 }
 
 
-@pytest.mark.parametrize("name", ACCOUNTS)
-def test_a_backend_without_an_account_is_refused_with_the_variables(tmp_path, run_pytest, monkeypatch, name):
-    for way in bundled_catalogue()[name].credentials:
-        for variable in way.variables:
+@pytest.fixture
+def no_accounts(monkeypatch, tmp_path):
+    for backend in bundled_catalogue().values():
+        for variable in (name for way in backend.credentials for name in way.variables):
             monkeypatch.delenv(variable, raising=False)
-    done = run_pytest(tmp_path, "--harness=codex", f"--sandbox={name}", env={"HOME": str(tmp_path)})
+    monkeypatch.setenv("HOME", str(tmp_path))
+
+
+@pytest.mark.parametrize("name", ACCOUNTS)
+@pytest.mark.usefixtures("no_accounts")
+def test_a_backend_without_an_account_is_refused_with_the_variables(name):
+    with pytest.raises(pytest.UsageError) as caught:
+        require_sandboxes([name], ("local",))
+    assert str(caught.value).startswith(f"--sandbox {name}: {bundled_catalogue()[name].title} cannot be used yet: {ACCOUNTS[name]}")
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.usefixtures("no_accounts")
+def test_such_a_refusal_is_one_line_and_pytests_exit_code_for_wrong_usage(tmp_path, run_pytest):
+    done = run_pytest(tmp_path, "--harness=codex", "--sandbox=modal")
     assert done.returncode == 4
-    assert f"--sandbox {name}: {bundled_catalogue()[name].title} cannot be used yet: {ACCOUNTS[name]}; " in done.stderr
+    lines = [line for line in done.stderr.splitlines() if line.startswith("ERROR")]
+    assert len(lines) == 1
+    assert "MODAL_TOKEN_ID and MODAL_TOKEN_SECRET" in lines[0]
     assert "Traceback" not in done.stdout + done.stderr
-    assert len(done.stderr.strip().splitlines()) == 1
+
+
+def options(**given: object) -> SimpleNamespace:
+    """A configuration of pytest with these options of ours."""
+    named = {f"harness_{name}": given.get(name) for name in ("public_url", "public_port", "tunnel")}
+    return SimpleNamespace(getoption=named.__getitem__)
+
+
+@pytest.mark.parametrize(
+    ("needed", "given", "sentence"),
+    [
+        (True, {}, "cannot reach the proxy on this machine's loopback: give a URL that leads here with --public-url, or a command"),
+        (True, {"public_url": "https://a", "tunnel": "b"}, "--public-url and --tunnel are two ways to the same place"),
+        (True, {"public_port": 1, "tunnel": "b"}, "--public-port is for --public-url"),
+        (False, {"public_url": "https://a"}, "--public-url is for a sandbox that cannot reach this machine's loopback"),
+        (False, {"tunnel": "b"}, "--tunnel is for a sandbox that cannot reach this machine's loopback"),
+    ],
+)
+def test_options_that_do_not_go_together_are_told_in_one_sentence(needed, given, sentence):
+    spec = SimpleNamespace(sandbox=FAR, remote=None, needs_public_way=needed)
+    with pytest.raises(pytest.UsageError) as caught:
+        PublicWay(options(**given), SimpleNamespace(specs=(spec,), pool=None), None)
+    assert sentence in str(caught.value)
+    assert "\n" not in str(caught.value)
 
 
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        (
-            [f"--sandbox={FAR}"],
-            "cannot reach the proxy on this machine's loopback: give a URL that leads here with --public-url, or a command",
-        ),
-        ([f"--sandbox={FAR}", "--public-url=https://a", "--tunnel=b"], "--public-url and --tunnel are two ways to the same place"),
-        ([f"--sandbox={FAR}", "--public-port=1", "--tunnel=b"], "--public-port is for --public-url"),
-        ([f"--sandbox={FAR}", "--public-url=example.org"], "--public-url 'example.org' is no base URL"),
-        ([f"--sandbox={FAR}", "--tunnel=true"], "--tunnel 'true' does not say what it leads to; write {port}"),
         ([f"--sandbox={FAR}", "--tunnel=echo no account; exit 3 # {port}"], "ended with exit code 3: no account"),
         (["--sandbox=no_such_module:Class", "--tunnel=b {port}"], "Failed to import module 'no_such_module'"),
-        (["--sandbox=local", "--public-url=https://a"], "--public-url is for a sandbox that cannot reach this machine's loopback"),
-        (["--tunnel=b"], "--tunnel is for a sandbox that cannot reach this machine's loopback"),
     ],
 )
-def test_a_way_that_leads_nowhere_is_told_in_one_sentence(tmp_path, run_pytest, arguments, sentence):
+def test_a_way_or_a_class_that_is_not_there_is_told_before_anything_starts(tmp_path, run_pytest, arguments, sentence):
     env = {"PYTHONPATH": PATH, "FAR_PORT": "1"}
     done = run_pytest(tmp_path, "--harness=tiny-agent", f"--seams={OWN / 'seams'}", *arguments, env=env)
     assert done.returncode == 4, done.stdout + done.stderr
     assert sentence in done.stderr
     assert "Traceback" not in done.stdout + done.stderr
-
-
-def test_a_url_that_leads_elsewhere_is_told_before_anything_starts(tmp_path, run_pytest):
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
-    arguments = [f"--sandbox={FAR}", f"--public-url=http://127.0.0.1:{port}", f"--public-port={port + 1 if port < 65535 else port - 1}"]
-    env = {"PYTHONPATH": PATH, "FAR_PORT": "1"}
-    done = run_pytest(tmp_path, "--harness=tiny-agent", f"--seams={OWN / 'seams'}", *arguments, env=env)
-    assert done.returncode == 4
-    assert f"--public-url http://127.0.0.1:{port} does not lead here: it cannot be reached" in done.stderr
