@@ -66,6 +66,8 @@ sandboxes: $(STAMP)
 	$(VENV)/bin/pytest tests/sandboxes/in_containers.py -n 2 -p no:cacheprovider
 	$(VENV)/bin/pytest --harness=mini-swe-agent --harness=pi --scenario=edit_file --scenario=explore --sandbox=docker --sandbox=podman -n 2 \
 		--evidence-dir=.harness/sandboxes/evidence --report-dir=.harness/sandboxes/report
+	$(VENV)/bin/pytest --verifier=docker -n 2 --report-dir=.harness/sandboxes/docker
+	$(VENV)/bin/pytest --verifier=podman -n 2 --report-dir=.harness/sandboxes/podman
 
 # The whole table, nightly or on request. It is red where it found something, and that is published too.
 table: $(STAMP)
