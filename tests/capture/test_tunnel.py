@@ -1,7 +1,10 @@
 """The way from a public URL to the front: what does not lead there is refused in a sentence, and nothing that was started is left."""
 
+import os
+import select
 import socket
 import socketserver
+import subprocess
 import sys
 import threading
 from contextlib import contextmanager
@@ -74,6 +77,24 @@ def test_a_command_whose_url_leads_elsewhere_is_ended_and_told(front, tmp_path):
             pass
     assert f"led nothing here within 0.1 s: {url}: it answers 502" in str(caught.value)
     assert not Path("/proc", pids.read_text().strip()).exists()
+
+
+def test_a_command_ends_with_its_run_however_that_ends(tmp_path):
+    """Its process is waited for by a descriptor that becomes readable when it has ended."""
+    script = (
+        "import sys; from pathlib import Path\n"
+        "from pytest_harness.capture.front import Front; from pytest_harness.capture.tunnel import tunnel\n"
+        "with Front() as front, tunnel(sys.argv[1], front, Path(sys.argv[2])): print('open', flush=True); sys.stdin.read()"
+    )
+    pid_file = tmp_path / "pid"
+    command = f"echo $$ > {pid_file}; exec {sys.executable} {FORWARDER} {{port}}"
+    run = subprocess.Popen([sys.executable, "-c", script, command, str(tmp_path / "log")], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    assert run.stdout.readline() == b"open\n"
+    descriptor = os.pidfd_open(int(pid_file.read_text()))
+    run.kill()
+    run.communicate()
+    assert select.select([descriptor], [], [], 60)[0] == [descriptor]
+    os.close(descriptor)
 
 
 def test_a_command_that_does_not_say_where_the_port_belongs_is_refused(front, tmp_path):
