@@ -11,6 +11,7 @@ from pytest_harness.contract.chat_wire import Turn, asked, document, line, short
 from pytest_harness.contract.dialects import gemini_events, messages, messages_events, pairs, responses, responses_events
 from pytest_harness.contract.dialects.gemini import chunks
 from pytest_harness.contract.dialects.neutral import Json, is_document
+from pytest_harness.contract.memo import once_per_evidence
 from pytest_harness.contract.model import Fault, NotExercised, check
 from pytest_harness.contract.tokens import answered
 from pytest_harness.evidence.model import Call, Dialect, Evidence, Message
@@ -58,18 +59,18 @@ def what_was_signed_comes_back_as_it_was(evidence: Evidence) -> Iterator[Fault]:
     compared = False
     given: dict[object, str] = {}
     signed: dict[str, object] = {}
-    for turn in _told(evidence):
-        where = f"{line(turn.call)}, received.body"
-        for signature, on in pairs.signed(document(turn.call.received)):
+    for call, told, answer in _signed(evidence):
+        where = f"{line(call)}, received.body"
+        for signature, on in told:
             if on in given:
                 compared = True
                 if signature != given[on]:
-                    yield Fault(turn.call.index, f"{short(given[on])}, given with {on}", short(signature), where)
+                    yield Fault(call.index, f"{short(given[on])}, given with {on}", short(signature), where)
             elif signature in signed:
                 compared = True
                 if on != signed[signature]:
-                    yield Fault(turn.call.index, f"{short(repr(signed[signature]))}, as it was signed", short(repr(on)), where)
-        for signature, on in pairs.signed(_given(turn.call)):
+                    yield Fault(call.index, f"{short(repr(signed[signature]))}, as it was signed", short(repr(on)), where)
+        for signature, on in answer:
             if on[0] == "call":
                 given[on] = signature
             else:
@@ -83,18 +84,15 @@ def what_was_signed_comes_back(evidence: Evidence) -> Iterator[Fault]:
     """With the calls of its turn."""
     compared = False
     sealed: dict[object, str] = {}
-    for turn in _told(evidence):
-        body = document(turn.call.received)
-        kept = {signature for signature, _ in pairs.signed(body)}
-        for call in dict.fromkeys(filter(None, pairs.call_names(body))):
-            if (signature := sealed.get(call)) is not None:
+    for call, told, answer in _signed(evidence):
+        kept = {signature for signature, _ in told}
+        for name in dict.fromkeys(filter(None, pairs.call_names(document(call.received)))):
+            if (signature := sealed.get(name)) is not None:
                 compared = True
                 if signature not in kept:
-                    where = f"{line(turn.call)}, received.body"
-                    yield Fault(turn.call.index, f"the signature of the turn of call {call}", "none, or another", where)
-        parts = _given(turn.call)
-        if signatures := [signature for signature, _ in pairs.signed(parts)]:
-            sealed |= dict.fromkeys(pairs.call_names(parts), signatures[0])
+                    yield Fault(call.index, f"the signature of the turn of call {name}", "none, or another", f"{line(call)}, received.body")
+        if answer:
+            sealed |= dict.fromkeys(pairs.call_names(_given(call)), answer[0][0])
     if not compared:
         raise NotExercised("no request repeats a turn that was signed")
 
@@ -123,6 +121,13 @@ def _told(evidence: Evidence) -> list[Turn]:
     if not found:
         raise NotExercised("no call in a dialect that signs anything was answered")
     return found
+
+
+@once_per_evidence
+def _signed(evidence: Evidence) -> list[tuple[Call, list[pairs.Signed], list[pairs.Signed]]]:
+    """Of each call what is signed in the request, and in what was delivered."""
+    calls = [turn.call for turn in _told(evidence)]
+    return [(call, list(pairs.signed(document(call.received))), list(pairs.signed(_given(call)))) for call in calls]
 
 
 def _given(call: Call) -> list[Json]:

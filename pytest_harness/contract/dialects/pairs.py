@@ -13,7 +13,7 @@ from typing import Any
 from pytest_harness.contract.chat_wire import short
 from pytest_harness.contract.dialects.gemini import camel, parts_of
 from pytest_harness.contract.dialects.gemini_events import LEGAL_NAME
-from pytest_harness.contract.dialects.neutral import Json, fields, listed, objects, text
+from pytest_harness.contract.dialects.neutral import Json, fields, objects, text
 from pytest_harness.contract.dialects.responses import CALLS
 
 Misplaced = tuple[str, str, str]
@@ -113,8 +113,12 @@ def call_names(value: Any) -> Iterator[str]:
 
 
 def _within(value: Any) -> Iterator[Json]:
-    """Every object in a JSON value, however deep."""
-    if isinstance(value, dict):
-        yield value
-    for entry in value.values() if isinstance(value, dict) else listed(value):
-        yield from _within(entry)
+    """Every object in a JSON value, however deep, in the order in which they are written."""
+    waiting = [value]
+    while waiting:
+        entry = waiting.pop()
+        if isinstance(entry, dict):
+            yield entry
+            waiting.extend(reversed(entry.values()))
+        elif isinstance(entry, list):
+            waiting.extend(reversed(entry))
