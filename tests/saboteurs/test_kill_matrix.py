@@ -43,7 +43,7 @@ def test_the_matrix_over_evidence_made_by_hand_and_recorded_has_no_hole(healthy)
 
 
 @pytest.mark.parametrize("name", names())
-@settings(max_examples=10)
+@settings(max_examples=6)
 @given(data=st.data())
 def test_a_saboteur_turns_exactly_its_requirements_red_wherever_it_strikes(evidences, name, data):
     declared = {requirement.id for requirement in CATALOGUE if name in requirement.saboteurs}
