@@ -206,7 +206,8 @@ async def test_nothing_can_be_reached_but_what_listens_inside(made):
     [
         "mount -o remount,rw /held",
         "mount -t tmpfs none /mnt",
-        "unshare --user --mount true",
+        "unshare --user --map-root-user --mount bash -c 'mount -o remount,bind,rw /held && echo forged >/held/program'",
+        "unshare --user --map-root-user --mount umount /held",
         "echo x >/held/program",
         "mknod /tmp/disk b 254 0",
         "cat /proc/1/environ",
