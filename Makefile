@@ -64,7 +64,7 @@ docs-commands: $(STAMP)
 sandboxes: $(STAMP)
 	$(VENV)/bin/python -m pytest_harness.provision.base_image docker podman
 	$(VENV)/bin/pytest tests/sandboxes/in_containers.py -n 2 -p no:cacheprovider
-	$(VENV)/bin/pytest --harness=mini-swe-agent --harness=pi --scenario=edit_file --scenario=explore --sandbox=docker --sandbox=podman -n 2 \
+	$(VENV)/bin/pytest --harness=mini-swe-agent --harness=pi --scenario=edit_file --sandbox=docker --sandbox=podman -n 2 \
 		--evidence-dir=.harness/sandboxes/evidence --report-dir=.harness/sandboxes/report
 	$(VENV)/bin/pytest --verifier=docker -n 2 --report-dir=.harness/sandboxes/docker
 	$(VENV)/bin/pytest --verifier=podman -n 2 --report-dir=.harness/sandboxes/podman
