@@ -15,9 +15,7 @@ import asyncio
 import contextlib
 import re
 import secrets
-import shutil
 import socket
-import tempfile
 import threading
 from collections.abc import Coroutine
 from dataclasses import dataclass
@@ -25,6 +23,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+from pytest_harness.owners import temporary_folder
 from pytest_harness.serving import ASGIApp, Receive, Scope, Send
 
 HEAD_LIMIT = 1 << 16
@@ -104,7 +103,8 @@ class Front:
         self.answer = secrets.token_hex(16)
         self._socket = socket.create_server(("127.0.0.1", port), backlog=_BACKLOG)
         self.port: int = self._socket.getsockname()[1]
-        self.folder = Path(tempfile.mkdtemp(prefix="harness-front-"))
+        self._open = contextlib.ExitStack()
+        self.folder = self._open.enter_context(temporary_folder("front"))
         self._running: tuple[asyncio.AbstractEventLoop, asyncio.Event, threading.Thread] | None = None
 
     def way(self, url: str) -> Way:
@@ -131,7 +131,7 @@ class Front:
             loop, stop, thread = self._running
             loop.call_soon_threadsafe(stop.set)
             thread.join(timeout=10)
-        shutil.rmtree(self.folder, ignore_errors=True)
+        self._open.close()
 
     async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         with contextlib.suppress(OSError):

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import io
 import tarfile
-import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from pytest_harness.owners import temporary_folder
 from pytest_harness.sandboxes.channel import SandboxError
 
 if TYPE_CHECKING:
@@ -45,8 +45,8 @@ async def equip(environment: BaseEnvironment, equipment: Equipment) -> None:
             "outside of /usr (uv python install), or use an image that has it"
         )
     home = await _run(environment, 'printf %s "$HOME"') or "/root"
-    with tempfile.TemporaryDirectory(prefix="harness-equipment-") as folder:
-        archive = Path(folder, "own.tar.gz")
+    with temporary_folder("equipment") as folder:
+        archive = folder / "own.tar.gz"
         _write(equipment, home, archive)
         await _unpack(environment, archive)
 

@@ -88,7 +88,8 @@ def test_a_command_ends_with_its_run_however_that_ends(tmp_path):
     )
     pid_file = tmp_path / "pid"
     command = f"echo $$ > {pid_file}; exec {sys.executable} {FORWARDER} {{port}}"
-    run = subprocess.Popen([sys.executable, "-c", script, command, str(tmp_path / "log")], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    whole = [sys.executable, "-c", script, command, str(tmp_path / "log")]
+    run = subprocess.Popen(whole, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=os.environ | {"TMPDIR": str(tmp_path)})
     assert run.stdout.readline() == b"open\n"
     descriptor = os.pidfd_open(int(pid_file.read_text()))
     run.kill()
