@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, NoReturn
 import typer
 from rich.console import Console
 from rich.filesize import decimal
+from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
@@ -607,7 +608,8 @@ def doctor(
     for line in lines:
         size = "" if line.size is None else decimal(line.size)
         detail = f"{line.detail}; {line.remedy}" if line.remedy else line.detail
-        rows.add_row(line.subject, line.state, size, detail, style=None if line.state == "ok" else "red" if line.fatal else "yellow")
+        style = None if line.state == "ok" else "red" if line.fatal else "yellow"
+        rows.add_row(line.subject, line.state, size, escape(detail), style=style)
     console.print(rows)
     raise SystemExit(1 if any(line.fatal for line in lines) else 0)
 

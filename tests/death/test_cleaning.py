@@ -158,3 +158,10 @@ def test_cleaning_and_another_work_at_once_is_refused(other):
     said = CliRunner().invoke(app, ["doctor", "--clean", other])
     assert said.exit_code == USAGE_ERROR
     assert "run it apart from the other two" in said.stderr
+
+
+def test_what_is_left_is_told_whatever_its_command_line_holds(monkeypatch):
+    left = [cleaning.Leftover("process", "1: sh -c [/red] [bold]", lambda: None)]
+    monkeypatch.setattr("pytest_harness.doctor.leftovers", lambda _: left)
+    said = CliRunner().invoke(app, ["doctor"], env={"COLUMNS": "200"})
+    assert "a run that was killed left 1: sh -c [/red] [bold]; doctor --clean takes it away" in " ".join(said.stdout.split())
