@@ -100,10 +100,9 @@ class ContainerSandbox(RunningSandbox):
         try:
             self._keeper.wait(GRACE_SEC)
         except subprocess.TimeoutExpired:
-            with contextlib.suppress(SandboxError):  # an engine that is dead holds nothing that runs
+            with contextlib.suppress(SandboxError):  # it is being removed already, or the engine is dead and holds nothing that runs
                 self._cli.remove(self.name)
-            self._keeper.kill()
-            self._keeper.wait()
+            _ended(self._keeper)
 
     def remains(self) -> bool:
         """Whether the engine still has the container; it is then taken away."""
@@ -184,6 +183,15 @@ def _meeting_place() -> Iterator[tuple[Path, socket.socket]]:
         server.listen(1)
         server.settimeout(_PAUSE_SEC)
         yield folder, server
+
+
+def _ended(keeper: subprocess.Popen[bytes]) -> None:
+    """Wait until the engine's program has seen the container go, which may take it a while; no longer than for its coming."""
+    try:
+        keeper.wait(START_SEC)
+    except subprocess.TimeoutExpired:
+        keeper.kill()
+        keeper.wait()
 
 
 def _met(cli: ContainerCli, keeper: subprocess.Popen[bytes], server: socket.socket, errors: IO[bytes]) -> socket.socket:

@@ -44,6 +44,7 @@ from pytest_harness.seams.limits import Limits
 pytestmark = pytest.mark.filterwarnings("ignore:Task.checksum will be deprecated:DeprecationWarning")
 
 ENGINES = ("docker", "podman")
+LOOKS = 50
 CLASSES = {"docker": DockerSandbox, "podman": PodmanSandbox}
 IMPORT_PATHS = {"docker": DOCKER_SANDBOX, "podman": PODMAN_SANDBOX}
 TASK = {
@@ -65,8 +66,18 @@ def _nothing_is_left(request):
     """Whatever happens to a sandbox: no container, and no folder in the place for temporary ones."""
     clis = [request.getfixturevalue("cli")] if "cli" in request.fixturenames else [ContainerCli(each) for each in ENGINES]
     yield
-    assert [each.name for cli in clis for each in cli.containers() if each.owner == owner()] == []
+    assert [name for cli in clis for name in _containers(cli)] == []
     assert _folders() == []
+
+
+def _containers(cli: ContainerCli) -> list[str]:
+    """Those of this process, once the engine has had the time to take away what was ended behind its back."""
+    found: list[str] = []
+    for _ in range(LOOKS):
+        found = [each.name for each in cli.containers() if each.owner == owner()]
+        if not found:
+            break
+    return found
 
 
 def _folders() -> list[str]:
