@@ -53,9 +53,12 @@ _PAUSE_SEC = 0.02
 class ContainerSandbox(RunningSandbox):
     """One running container. ``name`` is the engine's name for it."""
 
-    def __init__(self, name: str, keeper: subprocess.Popen[bytes], channel: socket.socket, cli: ContainerCli) -> None:
+    def __init__(
+        self, name: str, keeper: subprocess.Popen[bytes], channel: socket.socket, cli: ContainerCli, work: contextlib.ExitStack
+    ) -> None:
         super().__init__(name, keeper, channel)
         self._cli = cli
+        self._work = work
 
     @classmethod
     def start(cls, cli: ContainerCli, image: str, layout: Layout | None = None, limits: Limits | None = None) -> Self:
@@ -66,13 +69,15 @@ class ContainerSandbox(RunningSandbox):
         except LayoutError as error:
             raise SandboxError(str(error)) from None
         name = f"harness-conformance-{secrets.token_hex(6)}"
-        with _meeting_place() as (folder, server), tempfile.TemporaryFile() as errors:
+        with _meeting_place() as (folder, server), tempfile.TemporaryFile() as errors, contextlib.ExitStack() as work:
             command = [cli.path(), *_arguments(name, layout, limits, folder), "--entrypoint", "python3", image]
             keeper = subprocess.Popen(
                 [*command, "-I", "-S", f"{WARDEN}/warden.py", f"{WARDEN}/socket"],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 stderr=errors,
+                # podman's monitor leaves a file "oom" where it stands, https://github.com/containers/conmon/blob/main/src/oom.c
+                cwd=work.enter_context(temporary_folder("engine")),
                 start_new_session=True,  # a Ctrl-C at the terminal is for pytest, which then closes the sandbox
             )
             try:
@@ -83,7 +88,7 @@ class ContainerSandbox(RunningSandbox):
                 keeper.kill()
                 keeper.wait()
                 raise
-        sandbox = cls(name, keeper, channel, cli)
+            sandbox = cls(name, keeper, channel, cli, work.pop_all())
         sandbox._begin({"contents": files, "file_size": limits.disk_mb * MB})
         return sandbox
 
@@ -103,6 +108,7 @@ class ContainerSandbox(RunningSandbox):
             with contextlib.suppress(SandboxError):  # it is being removed already, or the engine is dead and holds nothing that runs
                 self._cli.remove(self.name)
             _ended(self._keeper)
+        self._work.close()
 
     def remains(self) -> bool:
         """Whether the engine still has the container; it is then taken away."""
