@@ -239,3 +239,15 @@ def test_each_field_has_a_label_and_each_link_and_button_a_name(at, judged):
         at.go(place)
         assert at.js(nameless) == 0
         assert at.js("document.querySelectorAll('h1').length") == 1
+
+
+def test_every_seam_of_many_is_in_the_matrix_once_one_has_scrolled_to_it(browser, judged, tmp_path):
+    (seam, *_) = judged.report.seams
+    many = tuple(seam.model_copy(update={"name": f"harness-{number} in local"}) for number in range(40))
+    path = tmp_path / "index.html"
+    path.write_text(page(judged.report.model_copy(update={"seams": many}), lambda _: None), encoding="utf-8")
+    browser.open(path, "#/?view=requirements")
+    scroll = "(done) => { const look = () => { const end = document.querySelector('.matrix tr.end'); if (!end) return done(); \
+end.scrollIntoView(); requestAnimationFrame(look); }; look(); }"
+    browser.js(f"new Promise({scroll})")
+    assert [row[0] for row in cells(browser)] == [seam.name for seam in many]

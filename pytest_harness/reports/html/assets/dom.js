@@ -48,14 +48,17 @@ function lazily(parent, items, render, some = 60) {
   function more() {
     const fragment = document.createDocumentFragment();
     for (const last = Math.min(next + some, items.length); next < last; next++) fragment.append(render(items[next], next));
+    // Watched anew each time: of an end that is in sight before and after, the browser says nothing.
+    observer.disconnect();
     end.remove();
     parent.append(fragment);
-    if (next < items.length) parent.append(end);
-    else observer.disconnect();
+    if (next < items.length) {
+      parent.append(end);
+      observer.observe(end);
+    }
   }
   const observer = new IntersectionObserver((seen) => seen.some((entry) => entry.isIntersecting) && more(), { rootMargin: "800px" });
   more();
-  if (next < items.length) observer.observe(end);
   return parent;
 }
 
