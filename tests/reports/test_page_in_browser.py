@@ -3,10 +3,13 @@
 import json
 import os
 from pathlib import Path
+from typing import get_args
 
 import pytest
 
 from pytest_harness.reports.html import page
+from pytest_harness.requirements import FAMILIES
+from pytest_harness.verdict import Status
 
 POORLY_READ = """(() => {
   const parts = (color) => color.match(/[\\d.]+/g).map(Number);
@@ -251,3 +254,12 @@ def test_every_seam_of_many_is_in_the_matrix_once_one_has_scrolled_to_it(browser
 end.scrollIntoView(); requestAnimationFrame(look); }; look(); }"
     browser.js(f"new Promise({scroll})")
     assert [row[0] for row in cells(browser)] == [seam.name for seam in many]
+
+
+def test_the_verdicts_and_families_that_are_shown_are_explained_in_words(at, judged):
+    said = at.js("[...document.querySelectorAll('.legend')].map((each) => each.innerText).join(' ')")
+    for name in [seam.status for seam in judged.report.seams] + [
+        FAMILIES[family] for seam in judged.report.seams for family in seam.families
+    ]:
+        assert name in said
+    assert sorted(at.js("Object.keys(VERDICTS)")) == sorted(get_args(Status))

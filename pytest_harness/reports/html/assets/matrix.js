@@ -4,6 +4,12 @@ const STANDINGS = ["failed", "unstable", "error", "deviation", "unverifiable", "
 
 const CELLS_AT_ONCE = 1200;
 
+const LEAD = "May the tokens that these agent harnesses leave be trained on? A row is a harness in a sandbox, a column a family of requirements, each checked against what was captured. Red is broken.";
+const VERDICTS = {
+  validated: "every requirement is met, on a scripted and a real engine, several times", untested: "nothing speaks against it, but more runs are needed",
+  unstable: "a requirement is met in some attempts only", unsupported: "a requirement is not met", blocked: "nothing could be found out",
+};
+
 function distinct(values) {
   return [...new Set(values)].sort();
 }
@@ -42,7 +48,7 @@ function showMatrix(main, query) {
     history.replaceState(null, "", to([], filters));
     fillMatrix(result, filters);
   };
-  put(main, el("h1", {}, "Conformance matrix"), filterBar(filters, update), result);
+  put(main, el("h1", {}, "Conformance matrix"), el("p", { class: "lead" }, LEAD), filterBar(filters, update), result);
   fillMatrix(result, filters);
 }
 
@@ -83,7 +89,7 @@ function fillMatrix(result, filters) {
   put(result,
     el("p", { class: "told" }, `${rows.length} of ${DATA.seams.length} seams; something speaks against ${speaking || "none"}${speaking ? "" : " of them"}.`),
     rows.length ? matrixTable(rows, columns, filters) : el("p", { class: "empty" }, "No seam has what is asked for. Clear the filters to see all."),
-    legend(filters.view),
+    legend(filters.view), meanings(rows),
     findingsSection(rows, filters),
     leftOutSection());
 }
@@ -178,6 +184,13 @@ function legend(view) {
     ? STANDINGS.map((standing) => el("span", {}, el("b", {}, MARKS[standing]), ` ${standing.replace("_", " ")}`))
     : [el("span", {}, el("b", {}, "7/8"), " of 8 that were exercised 7 are met"), el("span", {}, el("b", {}, "1d"), " broken by a known deviation, a fault of a named version of something else"), el("span", {}, el("b", {}, "-"), " nothing was exercised, which is not 0")];
   return el("p", { class: "legend" }, marks);
+}
+
+/** What the verdicts and families that are shown are, in words: a picture of the page has no titles to point at. */
+function meanings(rows) {
+  const verdicts = distinct(rows.map((row) => row.seam.status)), families = Object.keys(DATA.families).filter((family) => rows.some((row) => family in row.seam.families));
+  const terms = (entries) => el("p", { class: "legend" }, entries.map(([name, text]) => el("span", {}, el("b", {}, name), ` ${text}`)));
+  return [terms(verdicts.map((status) => [status, VERDICTS[status]])), terms(families.map((family) => [family, DATA.families[family]]))];
 }
 
 function leftOutSection() {
