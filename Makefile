@@ -22,7 +22,7 @@ help:
 	@echo "make reports   publish the evidence of make table: reports/ and the table in the README"
 	@echo "make differential   the scripted engine beside a real vLLM, the proxy before it, and the engine suite on it; it is installed into the cache if it is not there"
 	@echo "make examples   the wheel and the sdist in clean environments: the repositories of examples/, pi outside the checkout, other versions of pytest"
-	@echo "make trainers   the exported rows as datasets reads them, which is installed into an environment of its own"
+	@echo "make trainers   the exported rows as datasets reads them and as TRL trains on them; both are installed, each into an environment of its own"
 	@echo "make benchmark   what the proxy costs beside a direct call and its peers, into docs/performance.md"
 	@echo "make lock   resolve requirements.lock anew"
 	@echo "make clean  remove the environment and the results"
@@ -84,7 +84,7 @@ examples: $(STAMP)
 	$(VENV)/bin/pytest tests/examples/from_the_wheel.py tests/examples/beside_other_plugins.py -n 2 --dist loadfile -p no:cacheprovider
 
 trainers: $(STAMP)
-	$(VENV)/bin/pytest tests/training/against_datasets.py -p no:cacheprovider
+	$(VENV)/bin/pytest tests/training/against_datasets.py tests/training/against_trl.py -p no:cacheprovider
 
 benchmark: $(STAMP)
 	$(VENV)/bin/python benchmarks/proxy/run.py
