@@ -55,16 +55,16 @@ class Browser:
         self._session: str | None = None
         self.faults: list[str] = []
         self.requests: list[str] = []
-        target = self._send("Target.createTarget", url="about:blank")["targetId"]
-        self._session = self._send("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
+        target = self.send("Target.createTarget", url="about:blank")["targetId"]
+        self._session = self.send("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
         for domain in ("Page", "Runtime", "Log", "Network"):
-            self._send(f"{domain}.enable")
+            self.send(f"{domain}.enable")
         self.resize(1400, 1000)
 
     def close(self) -> None:
         with contextlib.suppress(OSError):
             self._session = None
-            self._send("Browser.close")
+            self.send("Browser.close")
         for end in (self._in, self._out):
             os.close(end)
         try:
@@ -75,8 +75,8 @@ class Browser:
 
     def open(self, path: Path, place: str = "#/") -> None:
         """Open a file at one of its addresses and wait until it shows it."""
-        self._send("Page.navigate", url="about:blank")
-        self._send("Page.navigate", url=f"{path.as_uri()}{place}")
+        self.send("Page.navigate", url="about:blank")
+        self.send("Page.navigate", url=f"{path.as_uri()}{place}")
         self._shows(place)
 
     def go(self, place: str) -> None:
@@ -99,7 +99,7 @@ class Browser:
 
     def js(self, expression: str) -> Any:
         """What an expression gives, a promise's value if it is one."""
-        answer = self._send("Runtime.evaluate", expression=expression, awaitPromise=True, returnByValue=True)
+        answer = self.send("Runtime.evaluate", expression=expression, awaitPromise=True, returnByValue=True)
         if "exceptionDetails" in answer:
             raise AssertionError(answer["exceptionDetails"]["exception"].get("description", answer["exceptionDetails"]["text"]))
         return answer["result"].get("value")
@@ -109,18 +109,19 @@ class Browser:
 
     def key(self, key: str) -> None:
         for kind in ("keyDown", "keyUp"):
-            self._send("Input.dispatchKeyEvent", type=kind, key=key, **({"text": key} if len(key) == 1 and kind == "keyDown" else {}))
+            self.send("Input.dispatchKeyEvent", type=kind, key=key, **({"text": key} if len(key) == 1 and kind == "keyDown" else {}))
 
     def resize(self, width: int, height: int) -> None:
-        self._send("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=width < 700)
+        self.send("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=width < 700)
 
     def prefers(self, scheme: str) -> None:
-        self._send("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": scheme}])
+        self.send("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": scheme}])
 
     def picture(self, path: Path) -> None:
-        path.write_bytes(base64.b64decode(self._send("Page.captureScreenshot")["data"]))
+        path.write_bytes(base64.b64decode(self.send("Page.captureScreenshot")["data"]))
 
-    def _send(self, method: str, **parameters: Any) -> dict[str, Any]:
+    def send(self, method: str, **parameters: Any) -> dict[str, Any]:
+        """The answer to one command of the protocol."""
         self._count += 1
         message: dict[str, Any] = {"id": self._count, "method": method, "params": parameters}
         if self._session is not None:
