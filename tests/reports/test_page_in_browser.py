@@ -157,6 +157,7 @@ def test_an_attempt_without_a_reward_is_drawn_apart_from_zero(at, judged):
         ("harness=pi", ["pi in local"]),
         ("engine=scripted", ["pi in local", "gemini-cli in local", "mini-swe-agent in local"]),
         ("outcome=failed", ["pi in local"]),
+        ("sandbox=local&family=DIA", ["gemini-cli in local"]),
         ("outcome=deviation&level=MUST", ["gemini-cli in local", "mini-swe-agent in local"]),
         ("family=ATF&q=two+underscores", ["gemini-cli in local"]),
         ("q=nan+at+position", ["pi in local"]),
