@@ -9,7 +9,7 @@ UV := $(shell command -v uv || echo $(TOOLS)/bin/uv)
 # Hundreds of processes of the tests import the project: what Python makes of the sources is kept, also where the machine says otherwise.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo test lint unit fast rollouts docs docs-commands sandboxes table reports differential examples trainers benchmark lock clean
+.PHONY: help demo test lint unit fast rollouts docs docs-commands sandboxes verifiers table reports differential examples trainers benchmark lock clean
 
 help:
 	@echo "make demo   judge two real harnesses, mini-swe-agent and pi, end to end"
@@ -18,6 +18,7 @@ help:
 	@echo "make docs   the documentation as a site, with every link followed: .harness/site"
 	@echo "make docs-commands   the commands of the documentation that take minutes, and a run in four shards beside the whole"
 	@echo "make sandboxes   sandboxes in containers and rollouts in them, on docker and podman; .ci/engines make sandboxes starts both and takes them down"
+	@echo "make verifiers   the verifier suite in docker and podman; .ci/engines make verifiers likewise"
 	@echo "make table  every harness of the table over all its scenarios; installs what is missing"
 	@echo "make reports   publish the evidence of make table: reports/ and the table in the README"
 	@echo "make differential   the scripted engine beside a real vLLM, the proxy before it, and the engine suite on it; it is installed into the cache if it is not there"
@@ -66,6 +67,10 @@ sandboxes: $(STAMP)
 	$(VENV)/bin/pytest tests/sandboxes/in_containers.py -n 2 -p no:cacheprovider
 	$(VENV)/bin/pytest --harness=mini-swe-agent --harness=pi --scenario=edit_file --sandbox=docker --sandbox=podman -n 2 \
 		--evidence-dir=.harness/sandboxes/evidence --report-dir=.harness/sandboxes/report
+
+# Those of the containers are not part of the gate, which judges the local one: they take minutes.
+verifiers: $(STAMP)
+	$(VENV)/bin/python -m pytest_harness.provision.base_image docker podman
 	$(VENV)/bin/pytest --verifier=docker -n 2 --report-dir=.harness/sandboxes/docker
 	$(VENV)/bin/pytest --verifier=podman -n 2 --report-dir=.harness/sandboxes/podman
 
