@@ -11,12 +11,13 @@ import os
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from pytest_harness.cleaning import CleaningError, leftovers
-from pytest_harness.owners import owner
+from pytest_harness.owners import PREFIX, owner
 from pytest_harness.sandboxes import containers
 from pytest_harness.sandboxes.baking import baked, dockerfile
 from pytest_harness.sandboxes.channel import SandboxDiedError, SandboxError
@@ -82,12 +83,11 @@ def values(words: list[str], flag: str) -> list[str]:
 
 
 @pytest.fixture
-def temporary(tmp_path, monkeypatch) -> Path:
-    """Where temporary folders are made."""
-    folder = tmp_path / "temporary"
-    folder.mkdir()
-    monkeypatch.setattr(tempfile, "tempdir", str(folder))
-    return folder
+def temporary(monkeypatch) -> Iterator[Path]:
+    """Where temporary folders are made: a short path, since the program in the engine's place meets the warden by it."""
+    with tempfile.TemporaryDirectory(prefix="t-") as folder:
+        monkeypatch.setattr(tempfile, "tempdir", folder)
+        yield Path(folder)
 
 
 # ---- life
@@ -109,9 +109,11 @@ async def test_commands_run_listen_and_end_over_the_one_connection(engine, tmp_p
         sandbox.spawn(["/bin/true"])
 
 
-def test_the_meeting_place_is_gone_as_soon_as_they_have_met(engine, temporary):
+def test_the_meeting_place_is_gone_as_soon_as_they_have_met_and_where_the_engine_stands_with_the_sandbox(engine, temporary):
     with ContainerSandbox.start(CLI, "image"):
-        assert list(temporary.iterdir()) == []
+        (left,) = temporary.iterdir()
+        assert left.name.startswith(f"{PREFIX}engine-")
+    assert list(temporary.iterdir()) == []
 
 
 async def test_what_a_command_leaves_behind_is_buried(engine):
