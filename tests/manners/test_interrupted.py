@@ -37,6 +37,14 @@ def orphans():
     libc.prctl(SUBREAPER, 0, 0, 0, 0)
 
 
+@pytest.fixture
+def interruptible():
+    """What this test starts heeds SIGINT, even where this process was begun to ignore it, as by a script in the background."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # what is ignored stays so in a child, a handler does not
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
 def children():
     """The process ids of this process's children, those that ended among them."""
     found = set()
@@ -54,6 +62,7 @@ def wait_for(happened):
 
 
 @pytest.mark.parametrize("workers", [(), ("-n", "1")], ids=["alone", "xdist"])
+@pytest.mark.usefixtures("interruptible")
 def test_nothing_is_left_and_what_was_captured_is_kept(endless, orphans, workers):
     options = ("--harness=notes-agent", "--seams=seams", "--scenarios=scenarios", "--scenario=edit_file", "-p", "no:asyncio")
     journal = endless / ".harness" / "evidence" / ".running" / "notes-agent-in-local-edit_file" / "journal.ndjson"
