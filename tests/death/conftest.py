@@ -16,19 +16,29 @@ from pytest_harness.wire.outcome import eventually
 PATIENCE_SEC = 20.0
 
 
-def _running(sought: str, *, where: str = "cmdline") -> list[str]:
-    """The command lines of the processes of this machine in whose command line or environment this stands; never this one."""
-    found = []
+def _processes(sought: str, where: str) -> set[tuple[int, str]]:
+    """The processes of this machine in whose ``cmdline`` or ``environ`` this stands: number and command line; never this one."""
+    found = set()
     for place in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError):  # it has just ended, or is somebody else's
             line = (place / "cmdline").read_bytes()
-            if (
-                int(place.name) != os.getpid()
-                and line
-                and sought.encode() in (line if where == "cmdline" else (place / where).read_bytes())
-            ):
-                found.append(line.replace(b"\0", b" ").decode(errors="replace"))
+            if int(place.name) != os.getpid() and line and sought.encode() in (place / where).read_bytes():
+                found.add((int(place.name), line.replace(b"\0", b" ").decode(errors="replace")))
     return found
+
+
+def _running(sought: str) -> list[str]:
+    return sorted(line for _, line in _processes(sought, "cmdline"))
+
+
+def _begun_here() -> set[tuple[int, str]]:
+    """Those that this process has marked as its own."""
+    return _processes(f"{VARIABLE}={owner()}", "environ")
+
+
+def _serving() -> set[threading.Thread]:
+    """The threads of servers in this process."""
+    return {thread for thread in threading.enumerate() if thread.name.startswith("serving")}
 
 
 @pytest.fixture(scope="session")
@@ -50,11 +60,16 @@ def temporary(tmp_path, monkeypatch):
 
 @pytest.fixture
 def nothing_left(tmp_path, temporary):
-    """Once the test is over there is no process, mount, server or temporary folder of it, and no working folder of a rollout."""
+    """Once the test is over there is no process, mount, server or temporary folder of it, and no working folder of a rollout.
+
+    What was there before it is somebody else's: fixtures of a whole session keep servers in the process that runs this test.
+    """
+    begun, serving = _begun_here(), _serving()
     yield
-    assert eventually(lambda: _running(f"{VARIABLE}={owner()}", where="environ"), lambda found: not found, PATIENCE_SEC) == []
-    assert eventually(lambda: _running(str(tmp_path)), lambda found: not found, PATIENCE_SEC) == []
+    assert eventually(lambda: _begun_here() - begun, lambda found: not found, PATIENCE_SEC) == set()
+    assert eventually(lambda: _processes(str(tmp_path), "cmdline"), lambda found: not found, PATIENCE_SEC) == set()
+    assert eventually(lambda: _processes(str(temporary), "environ"), lambda found: not found, PATIENCE_SEC) == set()
     assert str(tmp_path) not in Path("/proc/self/mountinfo").read_text(encoding="utf-8")
-    assert [thread.name for thread in threading.enumerate() if thread.name.startswith("serving")] == []
+    assert _serving() - serving == set()
     assert list(temporary.iterdir()) == []
     assert list(tmp_path.rglob(".running/*")) == []
