@@ -152,17 +152,19 @@ class Front:
         if match is not None and match[1].decode() == self.question:
             await _say(reader, writer, b"200 OK", self.answer.encode())
             return
-        try:
-            if match is None:
-                raise FileNotFoundError
-            inside, outside = await asyncio.open_unix_connection(str(self.folder / match[2].decode()))
-        except OSError:
-            await _say(reader, writer, b"404 Not Found", _NOTHING_HERE)
-            return
-        async with _closing(outside):
+        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as inside:
+            inside.setblocking(False)
+            try:
+                if match is None:
+                    raise FileNotFoundError
+                await asyncio.get_running_loop().sock_connect(inside, str(self.folder / match[2].decode()))
+            except OSError:
+                await _say(reader, writer, b"404 Not Found", _NOTHING_HERE)
+                return
             kept = [field for field in fields if field.partition(b":")[0].strip().lower() not in _OF_CONNECTION]
-            outside.write(b"\r\n".join([request, *kept, b"connection: close", b"", b""]))
-            await _first_of(_pass_on(reader, outside), _pass_on(inside, writer))
+            whole = b"\r\n".join([request, *kept, b"connection: close", b"", b""])
+            await _first_of(_pass_in(whole, reader, inside), _pass_out(inside, writer))
+        await _end(reader, writer)
 
 
 @contextlib.asynccontextmanager
@@ -174,29 +176,53 @@ async def _closing(writer: asyncio.StreamWriter) -> Any:
 
 
 async def _say(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, status: bytes, body: bytes) -> None:
-    """Answer, and read what else is on its way: a connection closed over unread bytes is reset, and the answer lost with it."""
+    """Answer, and end the connection."""
     head = b"HTTP/1.1 %b\r\ncontent-type: application/json\r\ncontent-length: %d\r\nconnection: close\r\n\r\n"
     writer.write(head % (status, len(body)) + body)
     await writer.drain()
+    await _end(reader, writer)
+
+
+async def _end(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    """End our side, and read what else is on its way: a connection closed over unread bytes is reset, and the answer lost with it."""
     writer.write_eof()
     with contextlib.suppress(TimeoutError):
         async with asyncio.timeout(_LINGER_SECONDS):
-            while await reader.read(_CHUNK):
-                pass
+            await _read_away(reader)
 
 
-async def _pass_on(source: asyncio.StreamReader, target: asyncio.StreamWriter) -> None:
+async def _read_away(reader: asyncio.StreamReader) -> None:
+    """Read until the other side ends."""
     with contextlib.suppress(OSError):
-        while data := await source.read(_CHUNK):
-            target.write(data)
-            await target.drain()
+        while await reader.read(_CHUNK):
+            pass
+
+
+async def _pass_in(head: bytes, reader: asyncio.StreamReader, inside: socket.socket) -> None:
+    """Pass the request on until the client leaves. An attempt may answer and close before it has read all: its answer is still to come."""
+    loop = asyncio.get_running_loop()
+    with contextlib.suppress(OSError):
+        await loop.sock_sendall(inside, head)
+        while data := await reader.read(_CHUNK):
+            await loop.sock_sendall(inside, data)
+    await _read_away(reader)
+
+
+async def _pass_out(inside: socket.socket, writer: asyncio.StreamWriter) -> None:
+    """Pass the answer on until the attempt ends it. It is read from the socket itself: a stream drops it when a write has failed."""
+    loop = asyncio.get_running_loop()
+    with contextlib.suppress(OSError):
+        while data := await loop.sock_recv(inside, _CHUNK):
+            writer.write(data)
+            await writer.drain()
 
 
 async def _first_of(*courses: Coroutine[Any, Any, None]) -> None:
-    """Wait for one of them, and end the others."""
+    """Wait for one of them, and end the others; none runs when this returns."""
     tasks = [asyncio.create_task(course) for course in courses]
     try:
         await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
     finally:
         for task in tasks:
             task.cancel()
+        await asyncio.wait(tasks)

@@ -3,7 +3,7 @@
 import json
 import socket
 import threading
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 
 import httpx
 import pytest
@@ -108,6 +108,34 @@ def test_a_second_request_on_one_connection_is_not_answered(front):
     assert answer.count(b"HTTP/1.1 200 OK") == 1
     assert b'"one"' in answer
     assert b'"two"' not in answer
+
+
+@contextmanager
+def hasty_attempt(front, answer):
+    """One that answers every connection at once and closes it, before it has read anything."""
+    door = front.way(f"http://127.0.0.1:{front.port}").door()
+    with door.listener() as listener:
+
+        def serve():
+            with suppress(OSError):  # of the listener that is shut down
+                while True:
+                    with listener.accept()[0] as connection:
+                        connection.sendall(answer)
+
+        thread = threading.Thread(target=serve)
+        thread.start()
+        yield door
+        door.close()
+        listener.shutdown(socket.SHUT_RDWR)
+        thread.join()
+
+
+def test_an_answer_given_before_the_request_is_read_gets_through(front):
+    answer = b"HTTP/1.1 413 Content Too Large\r\ncontent-length: 100000\r\nconnection: close\r\n\r\n" + b"x" * 100_000
+    with hasty_attempt(front, answer) as door:
+        for size in (0, 1, 1000, 8_000_000) * 5:
+            head = f"POST {door.path}/v1 HTTP/1.1\r\nhost: x\r\ncontent-length: {size}\r\n\r\n"
+            assert raw(front.port, head.encode() + b"y" * size) == answer
 
 
 def test_what_is_streamed_passes_before_there_is_more_and_a_client_that_leaves_is_noticed(front):
