@@ -31,7 +31,8 @@ _SHOWN = 300
 _URL = re.compile(r"https?://[A-Za-z0-9.\-\[\]:]+(?:/[^\s\"'|<>]*)?")
 
 _KEEP = """\
-import os, signal, subprocess, sys, threading
+import ctypes, os, signal, subprocess, sys, threading
+ctypes.CDLL(None).prctl(36, 1, 0, 0, 0)  # PR_SET_CHILD_SUBREAPER: what loses its parent becomes a child of this process
 child = subprocess.Popen(sys.argv[1], shell=True, stdin=subprocess.DEVNULL, start_new_session=True)
 def end(number):
     try:
@@ -45,9 +46,16 @@ def watch():
 threading.Thread(target=watch, daemon=True).start()
 code = child.wait()
 end(signal.SIGKILL)
-os._exit(code if 0 <= code < 256 else 1)
+try:
+    while True:
+        os.waitpid(-child.pid, 0)
+except ChildProcessError:
+    os._exit(code if 0 <= code < 256 else 1)
 """
-"""Runs the command in a group of its own and ends all of it when standard input ends: however the process that reads it ended."""
+"""Runs the command in a group of its own and ends all of it when standard input ends, however the process that holds it ended.
+
+It ends only when nothing of the group is left: a process that was killed holds its port until it has gone.
+"""
 
 
 class TunnelError(Exception):
