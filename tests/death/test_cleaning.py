@@ -1,11 +1,12 @@
 """What killed runs have left is found by its mark and taken away; what anybody else has is not.
 
-All of it in one module: what one test has left for itself another one's doctor would take away at the same time.
+What one test has left for itself another one's doctor would take away, so of all runs of these tests on a machine one has its turn.
 """
 
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import os
 import signal
 import subprocess
@@ -59,6 +60,17 @@ variables = marked(os.environ) if sys.argv[1] == "marked" else os.environ
 print(subprocess.Popen(["sleep", "1000"], env=variables, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL).pid, flush=True)
 sys.stdin.read()
 """
+
+
+@pytest.fixture(autouse=True)
+def turn():
+    """Until this test is over no other one of this module has left anything, and none cleans, in whatever run it is."""
+    machine = os.open("/", os.O_RDONLY)  # a lock of a folder needs no file that would stay
+    try:
+        fcntl.flock(machine, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(machine)
 
 
 @pytest.fixture
