@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import re
+from collections import defaultdict
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated
@@ -25,6 +26,8 @@ class EngineDeviation(Deviation):
 
     mode: str = ""
     """What the name of the case contains."""
+    flaky: bool = False
+    """Whether it is seen in some runs only, so that one in which it is not does not make the entry stale."""
 
     def holds(self, subject: str, version: str) -> bool:
         """Whether this version of this engine has the fault."""
@@ -60,3 +63,11 @@ def in_range(deviations: Iterable[EngineDeviation], version: str | None) -> tupl
     if version is None or version.partition("+")[2] in OURS:
         return ()
     return tuple(deviation for deviation in deviations if deviation.holds("vllm", version))
+
+
+def no_longer_seen(deviations: Iterable[EngineDeviation], results: Iterable[CaseResult]) -> list[EngineDeviation]:
+    """Those whose requirement was met in every case that came to it, though they are said to be seen in every run."""
+    judged: defaultdict[str, set[str]] = defaultdict(set)
+    for each in results:
+        judged[each.requirement].add(each.result)
+    return [each for each in deviations if not each.flaky and judged[each.requirement] - {"not_exercised"} == {"passed"}]

@@ -12,7 +12,7 @@ from pytest_harness.capture import UpstreamError
 from pytest_harness.capture.probe import Probe, ProbeError, probe
 from pytest_harness.capture.upstream import without_credentials
 from pytest_harness.endpoint.asking import Endpoint
-from pytest_harness.endpoint.deviations import in_range, read_deviations
+from pytest_harness.endpoint.deviations import in_range, no_longer_seen, read_deviations
 from pytest_harness.endpoint.report import EngineReport
 from pytest_harness.endpoint.subject import Subject
 from pytest_harness.reports.cases import CaseReport, CaseResult
@@ -67,8 +67,7 @@ class EngineSession(CaseSession):
         )
 
     def _stale(self, results: list[CaseResult]) -> tuple[str, ...]:
-        judged = {name: {each.result for each in results if each.requirement == name} for name in {each.requirement for each in results}}
-        gone = [each for each in self.deviations if judged.get(each.requirement, set()) - {"not_exercised"} == {"passed"}]
+        gone = no_longer_seen(self.deviations, results)
         return tuple(f"{each.requirement}: the {each.sentence} is no longer seen; remove it for this version" for each in gone)
 
     def shown(self, exchanges: list[dict[str, Any]]) -> list[str]:

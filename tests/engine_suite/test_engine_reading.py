@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_harness.endpoint.chances import IMPOSSIBLE, all_alike, likeliest, tail
-from pytest_harness.endpoint.deviations import in_range, read_deviations
+from pytest_harness.endpoint.deviations import in_range, no_longer_seen, read_deviations
 from pytest_harness.endpoint.reply import DONE, read_stream, read_whole
 from pytest_harness.reports.cases import CaseResult
 from pytest_harness.resources import resource
@@ -116,6 +116,15 @@ def test_a_known_deviation_excuses_what_looks_like_it_alone():
         assert not deviation.excuses(other, TODAY)
     assert not deviation.excuses(failed(), datetime.date(2030, 1, 1))
     assert json.dumps(deviation.sentence).startswith('"known deviation of vllm')
+
+
+@pytest.mark.parametrize(
+    ("flaky", "results", "missed"),
+    [(False, ["passed", "not_exercised"], 1), (False, ["passed", "deviation"], 0), (False, ["not_exercised"], 0), (True, ["passed"], 0)],
+)
+def test_a_known_deviation_is_missed_where_every_case_passed_unless_it_takes_luck(flaky, results, missed):
+    deviation = DEVIATIONS[0].model_copy(update={"flaky": flaky})
+    assert len(no_longer_seen([deviation], [CaseResult("FIN-203", "a_case", each) for each in results])) == missed
 
 
 def test_the_prompt_is_read_beside_the_choices_and_in_each_of_them():
