@@ -42,9 +42,9 @@ def room(folder: Path, name: str, weight_mb: int, free: Callable[[], int] = free
 def _ticket(folder: Path, name: str, weight_mb: int, free: Callable[[], int]) -> int | None:
     """The descriptor that holds the new ticket; None if there is no room."""
     with FileLock(folder / ".lock"):
-        held = [_weight(path) for path in _held(folder)]
+        held = _held(folder)
         # What the others already use is counted twice, by them and as not free: rather too few than too many.
-        if held and free() - sum(held) < weight_mb:
+        if held and free() - sum(held.values()) < weight_mb:
             return None
         descriptor = os.open(folder / name, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644)
         fcntl.flock(descriptor, fcntl.LOCK_EX)
@@ -52,16 +52,19 @@ def _ticket(folder: Path, name: str, weight_mb: int, free: Callable[[], int]) ->
         return descriptor
 
 
-def _held(folder: Path) -> list[Path]:
-    """The tickets of those that live; those of the dead go."""
-    held = []
+def _held(folder: Path) -> dict[Path, int]:
+    """The tickets of those that live, with the megabytes each names; those of the dead go.
+
+    One may be given back while it is looked at, so everything is read through the one descriptor.
+    """
+    held = {}
     for path in sorted(folder.iterdir()):
         if path.name != ".lock" and (descriptor := _opened(path)) is not None:
             try:
                 fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                path.unlink()
+                path.unlink(missing_ok=True)
             except BlockingIOError:
-                held.append(path)
+                held[path] = _weight(descriptor)
             finally:
                 os.close(descriptor)
     return held
@@ -71,7 +74,7 @@ def _wait_for_one(folder: Path) -> None:
     """Return when one of the tickets has come back."""
     with FileLock(folder / ".lock"):
         held = _held(folder)
-        descriptor = _opened(held[0]) if held else None
+        descriptor = _opened(next(iter(held))) if held else None
     if descriptor is not None:
         fcntl.flock(descriptor, fcntl.LOCK_EX)
         os.close(descriptor)
@@ -84,6 +87,6 @@ def _opened(path: Path) -> int | None:
         return None
 
 
-def _weight(path: Path) -> int:
-    text = path.read_text(encoding="ascii")
+def _weight(descriptor: int) -> int:
+    text = os.pread(descriptor, 32, 0).decode("ascii")
     return int(text) if text.isdigit() else 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import subprocess
 import sys
@@ -9,7 +10,7 @@ import threading
 
 import pytest
 
-from pytest_harness.rollouts.room import _ticket, free_mb, room
+from pytest_harness.rollouts.room import _held, _ticket, free_mb, room
 
 HOLDER = """
 import sys
@@ -75,6 +76,22 @@ def test_there_is_no_ticket_while_the_others_may_take_what_is_there(tmp_path, ho
     holder(600)
     assert _ticket(tmp_path, "mine", 401, lambda: 1000) is None
     assert not (tmp_path / "mine").exists()
+
+
+@pytest.mark.parametrize("held", [True, False], ids=["its process still lives", "its process has just ended"])
+def test_a_ticket_that_is_given_back_while_it_is_looked_at_disturbs_nobody(tmp_path, holder, monkeypatch, held):
+    if held:
+        holder(600)
+    else:
+        (tmp_path / "other").write_text("600")
+    lock = fcntl.flock
+
+    def given_back_meanwhile(descriptor, how):
+        (tmp_path / "other").unlink(missing_ok=True)
+        lock(descriptor, how)
+
+    monkeypatch.setattr(fcntl, "flock", given_back_meanwhile)
+    assert [*_held(tmp_path).values()] == ([600] if held else [])
 
 
 def test_a_ticket_of_the_dead_weighs_nothing(tmp_path):
