@@ -9,7 +9,7 @@ UV := $(shell command -v uv || echo $(TOOLS)/bin/uv)
 # Hundreds of processes of the tests import the project: what Python makes of the sources is kept, also where the machine says otherwise.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo test lint unit fast rollouts docs docs-commands sandboxes verifiers table reports differential examples trainers benchmark lock clean
+.PHONY: help demo test lint unit fast rollouts docs docs-commands sandboxes verifiers table reports differential examples trainers cluster benchmark lock clean
 
 help:
 	@echo "make demo   judge two real harnesses, mini-swe-agent and pi, end to end"
@@ -24,6 +24,7 @@ help:
 	@echo "make differential   the scripted engine beside a real vLLM, the proxy before it, and the engine suite on it; it is installed into the cache if it is not there"
 	@echo "make examples   the wheel and the sdist in clean environments: the repositories of examples/, pi outside the checkout, other versions of pytest"
 	@echo "make trainers   the exported rows as datasets reads them and as TRL trains on them; both are installed, each into an environment of its own"
+	@echo "make cluster   episodes and judgements on a cluster of Ray on this machine: two nodes, of which one is killed"
 	@echo "make benchmark   what the proxy costs beside a direct call and its peers, into docs/performance.md"
 	@echo "make lock   resolve requirements.lock anew"
 	@echo "make clean  remove the environment and the results"
@@ -91,6 +92,9 @@ examples: $(STAMP)
 trainers: $(STAMP)
 	$(VENV)/bin/pytest tests/training/against_datasets.py tests/training/against_trl.py -p no:cacheprovider
 
+cluster: $(STAMP)
+	$(VENV)/bin/pytest tests/cluster/on_ray.py -p no:cacheprovider
+
 benchmark: $(STAMP)
 	$(VENV)/bin/python benchmarks/proxy/run.py
 
@@ -107,7 +111,7 @@ $(TOOLS)/bin/uv:
 	$(TOOLS)/bin/pip install --quiet --disable-pip-version-check "$$(grep -oE '^uv==[0-9.]+' requirements.lock)"
 
 lock: $(TOOLS)/bin/uv
-	$(TOOLS)/bin/uv pip compile pyproject.toml --extra wire --extra push --group dev --universal --python-version "$$(cat .python-version)" \
+	$(TOOLS)/bin/uv pip compile pyproject.toml --extra wire --extra push --extra ray --group dev --universal --python-version "$$(cat .python-version)" \
 		--generate-hashes --no-emit-index-url --no-header --no-annotate --quiet --output-file requirements.lock
 
 clean:

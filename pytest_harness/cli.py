@@ -19,8 +19,9 @@ from rich.text import Text
 
 from pytest_harness import __version__
 from pytest_harness.bisection import BisectError
+from pytest_harness.cluster import ClusterError
 from pytest_harness.collect import CollectError, LedgerError
-from pytest_harness.evidence import Evidence, EvidenceError, read_evidence
+from pytest_harness.evidence import Evidence, EvidenceError
 from pytest_harness.places import BISECT_DIR, EVIDENCE_DIR, REPLAY_DIR, REPORT_DIR, ROLLOUT_DIR
 from pytest_harness.provision import ProvisionError
 from pytest_harness.pushing import PushError
@@ -50,6 +51,7 @@ USER_ERRORS = (
     RequirementsError,
     EvidenceError,
     ProvisionError,
+    ClusterError,
     CollectError,
     LedgerError,
     PublishError,
@@ -166,9 +168,18 @@ def rollout(
     train: Annotated[bool, typer.Option("--train", help="Refuse an engine whose replies may not be trained on.")] = False,
     attempts: Annotated[int, typer.Option("-n", "--attempts", metavar="N", help="Episodes of each scenario.")] = 1,
     out: Annotated[Path, typer.Option(parser=_folder, metavar="DIR", help="Where the collection is, or will be.")] = ROLLOUT_DIR,
-    parallel: Annotated[int, typer.Option(metavar="P", help="Episodes at the same time.")] = 1,
+    parallel: Annotated[
+        int | None, typer.Option(metavar="P", help="Episodes at the same time; 1, or with --ray as many as the cluster has processors.")
+    ] = None,
     tries: Annotated[int, typer.Option(metavar="K", help="Tries of an episode that fails in its surroundings.")] = 3,
     retry_dropped: Annotated[bool, typer.Option("--retry-dropped", help="Run again what was dropped after all its tries.")] = False,
+    ray: Annotated[
+        str | None,
+        typer.Option(metavar="ADDRESS", help="Run the episodes on a cluster of Ray: auto, HOST:PORT, ray://HOST:PORT; local for a trial."),
+    ] = None,
+    evidence_to: Annotated[
+        str | None, typer.Option(metavar="URL", help="With --ray: where the nodes bring the evidence, s3://…; back into --out by default.")
+    ] = None,
     export: Export = None,
     rehearsal: Rehearsal = False,
     policy_version: PolicyVersion = None,
@@ -177,7 +188,7 @@ def rollout(
 ) -> None:
     """Collect episodes: evidence, and a ledger of them. The same command goes on where it stopped. Exit code 1 if any was dropped."""
     from pytest_harness.collect.collector import Interrupted  # noqa: PLC0415 (only this command collects)
-    from pytest_harness.collect.command import Asked, collect_rollouts  # noqa: PLC0415
+    from pytest_harness.collect.command import Asked, collect_rollouts, evidence_of  # noqa: PLC0415
     from pytest_harness.collect.ledger import LEDGER  # noqa: PLC0415
 
     _check_export(export)
@@ -196,6 +207,8 @@ def rollout(
         model,
         key,
         train,
+        ray,
+        evidence_to,
     )
     console, interrupted = _console(), False
     try:
@@ -207,7 +220,7 @@ def rollout(
     console.print(f"ledger: {out / LEDGER}", highlight=False, markup=False, soft_wrap=True)
     if interrupted:
         raise SystemExit(INTERRUPTED)
-    evidences = (read_evidence(out / episode) for episode in collection.episode_ids)
+    evidences = evidence_of(asked, out, collection.episode_ids)
     exported = _export(export, evidences, load_catalogue(None), console, rehearsal=rehearsal, policy_version=policy_version)
     raise SystemExit(1 if collection.tally.counts["dropped"] or not exported else 0)
 
@@ -235,16 +248,22 @@ def judge(
     prices: Annotated[
         str | None, typer.Option(metavar="PROMPT,SAMPLED", help="With --account: of a million prompt tokens, and of a million sampled.")
     ] = None,
+    ray: Annotated[
+        str | None,
+        typer.Option(metavar="ADDRESS", help="Judge on a cluster of Ray: auto, HOST:PORT, ray://HOST:PORT; local for a trial."),
+    ] = None,
 ) -> None:
     """Judge stored evidence again, without pytest: findings, matrix, report. Exit code 1 if something speaks against a seam."""
-    from pytest_harness.reports.again import ReportError, judge_again  # noqa: PLC0415
+    from pytest_harness.reports.again import ReportError, judge_again, judge_here  # noqa: PLC0415
     from pytest_harness.reports.findings import write_findings  # noqa: PLC0415
+    from pytest_harness.reports.on_ray import judging_on  # noqa: PLC0415
     from pytest_harness.reports.terminal import print_findings, print_matrix, print_remarks, print_settled  # noqa: PLC0415
 
     _check_export(export)
     catalogue = load_catalogue(requirements)
     try:
-        judged = judge_again([evidence], catalogue)
+        with contextlib.nullcontext(judge_here) if ray is None else judging_on(ray) as judges:
+            judged = judge_again([evidence], catalogue, judges)
     except ReportError as error:
         fail(str(error))
     for folder, each in judged.rollouts.items():

@@ -145,17 +145,19 @@ def collect(
     *,
     on_disk: Callable[[Line], bool] = lambda _: True,
     told: Callable[[Told], None] = lambda _: None,
+    interrupt: Callable[[], None] = lambda: None,
 ) -> Collection:
     """Collect what is missing in ``folder``. Raises CollectError, LedgerError, or Interrupted.
 
     ``run`` is called from ``plan.workers`` threads, once at a time for one episode. ``on_disk`` says whether what a line tells of is there,
-    and raises CollectError if it is there and cannot be read.
+    and raises CollectError if it is there and cannot be read. ``interrupt`` ends what runs where that does not hear the first Ctrl-C; it is
+    called by a signal's handler.
     """
     _check(plan)
     with locked(folder):
         ledger = Ledger(folder)
         ledger.check()
-        return _Run(plan, run, ledger, on_disk, told).go()
+        return _Run(plan, run, ledger, on_disk=on_disk, told=told, interrupt=interrupt).go()
 
 
 @contextmanager
@@ -194,14 +196,17 @@ class _Run:
         plan: Plan,
         run: Callable[[Episode], Result],
         ledger: Ledger,
+        *,
         on_disk: Callable[[Line], bool],
         told: Callable[[Told], None],
+        interrupt: Callable[[], None],
     ) -> None:
         self._plan = plan
         self._function = run
         self._ledger = ledger
         self._on_disk = on_disk
         self._told = told
+        self._interrupt = interrupt
         self._lines: dict[str, Line] = {}
         self._tally = Tally()
         self._ran = 0
@@ -312,6 +317,7 @@ class _Run:
             signal.signal(signal.SIGINT, before)
             self._stop.set()
             self._say("note", "interrupted: what is done is kept, what runs is ended; the same command goes on from here")
+            self._interrupt()
 
         before = signal.signal(signal.SIGINT, interrupt)
         try:

@@ -83,7 +83,9 @@ class Rollouts:
         kind = self._kinds[episode.task.name]
         if (fallen := self._fallen(kind.engine)) is not None:
             raise CollectError(f"{fallen}; start it as it was, and the same command goes on from here")
-        spec = replace(kind.spec, attempt=episode.attempt)
+        return self._made(replace(kind.spec, attempt=episode.attempt), kind)
+
+    def _made(self, spec: RolloutSpec, kind: Kind) -> Result:
         try:
             process = self._process()
             with _deaf():
@@ -92,6 +94,9 @@ class Rollouts:
         except BrokenProcessPool:
             self._processes.pool = None
             raise RuntimeError(f"the process of the rollout died; {self._out / LOG} has its last words") from None
+
+    def interrupt(self) -> None:
+        """The first Ctrl-C: a process hears it by itself."""
 
     def _fallen(self, engine: SharedEngine | None) -> str | None:
         guard = None if engine is None else engine.guard

@@ -12,6 +12,7 @@ import os
 import shutil
 import tempfile
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -53,10 +54,7 @@ def write_evidence(
         scenario=manifest.scenario.name,
         attempt=manifest.attempt,
     )
-    target.parent.mkdir(parents=True, exist_ok=True)
-    staging = Path(tempfile.mkdtemp(prefix=f".{target.name}-", dir=target.parent))
-    try:
-        staging.chmod(0o755)
+    with appearing(target) as staging:
         for name, source in folders.items():
             if source.is_dir():
                 shutil.copytree(source, staging / name, symlinks=True)
@@ -65,6 +63,17 @@ def write_evidence(
             lines.writelines(call.model_dump_json() + "\n" for call in calls)
         (staging / MANIFEST).write_text(manifest.model_dump_json(indent=1) + "\n", encoding="utf-8")
         seal_record(staging)
+    return target
+
+
+@contextmanager
+def appearing(target: Path) -> Iterator[Path]:
+    """An empty folder that becomes ``target`` when the block ends, in place of what was there; nothing becomes of it if the block fails."""
+    target.parent.mkdir(parents=True, exist_ok=True)
+    staging = Path(tempfile.mkdtemp(prefix=f".{target.name}-", dir=target.parent))
+    try:
+        staging.chmod(0o755)
+        yield staging
         if target.exists():
             old = Path(tempfile.mkdtemp(prefix=f".{target.name}-old-", dir=target.parent))
             target.rename(old / "old")
@@ -75,7 +84,6 @@ def write_evidence(
     except BaseException:
         shutil.rmtree(staging, ignore_errors=True)
         raise
-    return target
 
 
 def seal_record(folder: Path) -> None:

@@ -12,15 +12,13 @@ import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
-from typing import Any
 
-import fsspec
 import msgspec
 
+from pytest_harness.filesystems import FileSystemError, Folder, UnknownProtocolError
 from pytest_harness.pushing import PushError, State
 from pytest_harness.pushing.records import Item
 from pytest_harness.pushing.stores import Told
-from pytest_harness.reports.secrets import masked
 
 INDEX = "harness-push.json"
 AT_ONCE = 8
@@ -36,21 +34,13 @@ class Index(msgspec.Struct):
     sending: list[str] = []
 
 
-class FileSystem:
-    """A folder of a file system."""
+class FileSystem(Folder):
+    """A folder of a file system to which things are pushed."""
 
     def __init__(self, url: str) -> None:
-        self.where = masked(url)
+        with _refused():
+            super().__init__(url)
         self.remarks: Sequence[str] = ()
-        protocol = url.partition("://")[0].split("::")[0] if "://" in url else "file"
-        if protocol not in fsspec.available_protocols():
-            raise PushError(
-                f"{self.where}: fsspec knows no {protocol}://; name a folder, s3://, gs://, sftp://, or hf://datasets/OWNER/NAME"
-            )
-        with self._said():
-            self.fs, root = fsspec.core.url_to_fs(url)
-            self.root = str(root).rstrip("/")
-        self.local = "file" in _protocols(self.fs)
         self.index = self._read_index()
 
     def states(self, items: Sequence[Item]) -> Mapping[str, State]:
@@ -78,10 +68,7 @@ class FileSystem:
                 self._write_index()
 
     def _put(self, item: Item) -> Item:
-        target = self._at(item.name)
-        if self.local:  # others make folders by themselves, or have none
-            self.fs.makedirs(self.fs._parent(target), exist_ok=True)  # noqa: SLF001 (fsspec has no other name for it)
-        self.fs.put_file(str(item.path), target)
+        self.put(item.path, item.name)
         return item
 
     def _state(self, item: Item, size: int | None) -> State:
@@ -94,14 +81,14 @@ class FileSystem:
 
     def _digest(self, name: str) -> str:
         digest = hashlib.sha256()
-        with self.fs.open(self._at(name), "rb") as content:
+        with self.fs.open(self.at(name), "rb") as content:
             while block := content.read(BLOCK):
                 digest.update(block)
         return digest.hexdigest()
 
     def _sizes(self, folder: str) -> Iterator[tuple[str, int]]:
         try:
-            found = self.fs.find(self._at(folder), detail=True)
+            found = self.fs.find(self.at(folder), detail=True)
         except FileNotFoundError:
             return
         for path, facts in found.items():
@@ -111,33 +98,27 @@ class FileSystem:
         """What an earlier push left; without it, or where it cannot be read, nothing is known, and files are read back."""
         with self._said():
             try:
-                return msgspec.json.decode(self.fs.cat_file(self._at(INDEX)), type=Index)
+                return msgspec.json.decode(self.fs.cat_file(self.at(INDEX)), type=Index)
             except (FileNotFoundError, NotADirectoryError, msgspec.DecodeError, UnicodeDecodeError):
                 return Index()
 
     def _write_index(self) -> None:
-        if self.local:
-            self.fs.makedirs(self.root, exist_ok=True)
-        self.fs.pipe_file(self._at(INDEX), msgspec.json.format(msgspec.json.encode(self.index), indent=1))
-
-    def _at(self, name: str) -> str:
-        return f"{self.root}/{name}"
+        self.write(INDEX, msgspec.json.format(msgspec.json.encode(self.index), indent=1))
 
     @contextlib.contextmanager
     def _said(self) -> Iterator[None]:
-        try:
+        with _refused(), self.said():
             yield
-        except ImportError:
-            raise
-        except Exception as error:  # noqa: BLE001 (each file system raises errors of its own)
-            said = masked(" ".join(str(error).split())) or type(error).__name__
-            raise PushError(
-                f"{self.where}: {said} ({type(error).__name__}); mend that and push again, what has arrived is not sent twice"
-            ) from None
 
 
-def _protocols(fs: Any) -> tuple[str, ...]:
-    return (fs.protocol,) if isinstance(fs.protocol, str) else tuple(fs.protocol)
+@contextlib.contextmanager
+def _refused() -> Iterator[None]:
+    try:
+        yield
+    except UnknownProtocolError as error:
+        raise PushError(f"{error}; name a folder, s3://, gs://, sftp://, or hf://datasets/OWNER/NAME") from None
+    except FileSystemError as error:
+        raise PushError(f"{error}; mend that and push again, what has arrived is not sent twice") from None
 
 
 def is_below(store: object, folder: Path) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,6 +15,9 @@ from pytest_harness.reports.model import Report, ReportedAttempt
 from pytest_harness.reports.store import REPORT, NoReportError, load_report
 from pytest_harness.requirements import Catalogue
 from pytest_harness.verdict import Rollout, seam_verdicts
+
+type Judges = Callable[[Iterable[Evidence], Catalogue], Iterable[Rollout]]
+"""Judges evidence by a catalogue, in the order in which it comes."""
 
 
 class ReportError(Exception):
@@ -34,7 +37,12 @@ class JudgedAgain:
         return next((each.evidence for each in self.rollouts.values() if each.evidence.manifest.attempt_id == attempt.id), None)
 
 
-def judge_again(roots: Iterable[Path], catalogue: Catalogue) -> JudgedAgain:
+def judge_here(evidences: Iterable[Evidence], catalogue: Catalogue) -> Iterable[Rollout]:
+    """One after another in this process."""
+    return (Rollout.of(evidence, catalogue) for evidence in evidences)
+
+
+def judge_again(roots: Iterable[Path], catalogue: Catalogue, judges: Judges = judge_here) -> JudgedAgain:
     """Judge all evidence at or below these folders. Raises ReportError where one holds none, EvidenceError where some cannot be read."""
     folders: dict[Path, Path] = {}
     for root in roots:
@@ -44,7 +52,7 @@ def judge_again(roots: Iterable[Path], catalogue: Catalogue) -> JudgedAgain:
                 f"{root} holds no evidence; run pytest --harness=NAME first, or name the folder that its --evidence-dir named"
             )
         folders |= {folder.resolve(): folder for folder in found if folder.resolve() not in folders}
-    rollouts = {folder: Rollout.of(read_evidence(folder), catalogue) for folder in folders.values()}
+    rollouts = dict(zip(folders.values(), judges(map(read_evidence, folders.values()), catalogue), strict=True))
     places = {rollout.evidence.manifest.attempt_id: folder for folder, rollout in rollouts.items()}
     run_id = next(iter(rollouts.values())).evidence.manifest.run_id
     report = build_report(seam_verdicts(rollouts.values(), catalogue), catalogue=catalogue, run_id=run_id, folders=places)

@@ -164,6 +164,21 @@ def test_ctrl_c_keeps_what_is_done_and_what_is_just_running(tmp_path, workers):
     assert len(ids(collect(Plan(TASKS, attempts=4), good, tmp_path))) == 8
 
 
+def test_what_does_not_hear_the_first_ctrl_c_is_told_of_it(tmp_path):
+    """Episodes that run elsewhere: nothing ends them unless somebody does."""
+    told = threading.Event()
+
+    def far_away(_):
+        os.kill(os.getpid(), signal.SIGINT)
+        assert told.wait(10)
+        raise OSError("it was ended")
+
+    with pytest.raises(Interrupted) as interrupt:
+        collect(Plan(TASKS), far_away, tmp_path, interrupt=told.set)
+    assert ids(interrupt.value.collection) == []
+    assert ids(collect(Plan(TASKS), good, tmp_path)) == ["one/1", "two/1"]
+
+
 def test_the_numbers_told_with_each_episode_are_those_so_far(tmp_path):
     told = []
     collect(Plan(TASKS, attempts=2), good, tmp_path, told=lambda event: told.append((event.what, event.done, event.total)))

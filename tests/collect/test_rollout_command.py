@@ -104,12 +104,42 @@ def test_the_same_command_again_runs_only_what_is_gone(collected):
         (("--harness=tiny-agent", "--out", "o\udcff"), "is no UTF-8 text; name another folder"),
         (("--harness=tiny-agent", "-n", "0"), "-n 0: a number from 1 to 1000000 is needed"),
         (("--harness=tiny-agent", "--parallel", "-3"), "--parallel -3: a number from 1 to 256 is needed"),
+        (("--harness=tiny-agent", "--ray=local", "--parallel", "5000"), "--parallel 5000: a number from 1 to 4096 is needed"),
+        (("--harness=tiny-agent", "--ray=auto", "--engine=vllm"), "cannot reach; start one and name it with --llm-url"),
+        (("--harness=tiny-agent", "--ray=here"), "--ray here is no address of a cluster; write auto, local, HOST:PORT or ray://HOST:PORT"),
+        (("--harness=tiny-agent", "--ray=ray://127.0.0.1:1"), "--ray ray://127.0.0.1:1: nothing answers there (Connection refused)"),
+        (("--harness=tiny-agent", "--evidence-to=s3://b"), "no cluster is named; harness-conformance push sends what is in --out"),
+        (("--harness=tiny-agent", "--ray=auto", "--evidence-to=s3x://b"), "--evidence-to s3x://b: fsspec knows no s3x://; name a folder"),
         (("--harness=tiny-agent", "--tries", "0"), "--tries 0: a number from 1 to 100 is needed"),
         (("--harness=tiny-agent", "--out", __file__), "cannot be written (File exists); name a folder of yours with --out"),
     ],
 )
 def test_bad_input_of_a_rollout_is_one_sentence(monkeypatch, capsys, arguments, said):
     monkeypatch.setattr(sys, "argv", ["harness-conformance", "rollout", f"--seams={SEAMS}", *arguments])
+    with pytest.raises(SystemExit) as ended:
+        cli.main()
+    told = capsys.readouterr()
+    assert ended.value.code == cli.USAGE_ERROR
+    assert said in told.err
+    assert told.err.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("module", "arguments", "said"),
+    [
+        (
+            "ray",
+            ("--ray=auto",),
+            "Ray is not here (import of ray halted; None in sys.modules); install harness-conformance[ray]",
+        ),
+        ("fsspec", ("--ray=auto", "--evidence-to=there"), "install harness-conformance[push], or that package, here and on every node"),
+    ],
+)
+def test_an_extra_that_is_missing_is_named(monkeypatch, capsys, module, arguments, said):
+    monkeypatch.setitem(sys.modules, module, None)
+    for name in ("pytest_harness.filesystems", "pytest_harness.collect.landing"):
+        monkeypatch.delitem(sys.modules, name, raising=False)
+    monkeypatch.setattr(sys, "argv", ["harness-conformance", "rollout", f"--seams={SEAMS}", "--harness=tiny-agent", *arguments])
     with pytest.raises(SystemExit) as ended:
         cli.main()
     told = capsys.readouterr()

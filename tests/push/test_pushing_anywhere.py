@@ -97,8 +97,8 @@ def test_a_push_that_was_cut_goes_on_and_mends_what_arrived_in_part(place, evide
         with lock:
             sent.append(item.name)
         if len(sent) == 4:
-            store.fs.makedirs(store.fs._parent(store._at(item.name)), exist_ok=True)
-            store.fs.pipe_file(store._at(item.name), item.path.read_bytes()[:7])
+            store.fs.makedirs(store.fs._parent(store.at(item.name)), exist_ok=True)
+            store.fs.pipe_file(store.at(item.name), item.path.read_bytes()[:7])
             raise CutError("the line went dead")
         return put(store, item)
 
