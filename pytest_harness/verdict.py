@@ -31,10 +31,14 @@ from pytest_harness.requirements import FAMILIES, Catalogue, Requirement
 Status = Literal["validated", "unstable", "unsupported", "blocked", "untested"]
 Standing = Literal["passed", "failed", "unstable", "deviation", "error", "unverifiable", "not_exercised"]
 
-ENGINES = ("scripted", "vllm")
+OURS = "scripted"
+"""The engine that has no version of its own."""
+ENGINES = (OURS, "vllm")
 """The engines on which a seam must have passed."""
 ATTEMPTS = 3
 """How often each scenario must have been run on each of them."""
+_NAMED = 3
+"""Of requirements by which not every rollout was judged so many are named; a run of one test alone lacks nearly all."""
 
 
 @dataclass(frozen=True)
@@ -157,7 +161,7 @@ def seam_verdict(rollouts: Iterable[Rollout], catalogue: Catalogue) -> SeamVerdi
     requirements = tuple(_requirement(requirement, valid) for requirement in _applicable(group, catalogue))
     musts = [verdict for verdict in requirements if verdict.requirement.binding and verdict.due]
     stale = _stale(valid, requirements)
-    status, why = _status(group, valid, requirements, stale)
+    status, why = _status(group, valid, requirements, stale, catalogue)
     return SeamVerdict(
         harness=first.harness,
         version=first.versions.get("harness", ""),
@@ -252,7 +256,11 @@ def _stale(valid: list[Rollout], requirements: tuple[RequirementVerdict, ...]) -
 
 
 def _status(
-    group: tuple[Rollout, ...], valid: list[Rollout], requirements: tuple[RequirementVerdict, ...], stale: tuple[Deviation, ...]
+    group: tuple[Rollout, ...],
+    valid: list[Rollout],
+    requirements: tuple[RequirementVerdict, ...],
+    stale: tuple[Deviation, ...],
+    catalogue: Catalogue,
 ) -> tuple[Status, str]:
     if not valid:
         return "blocked", "; ".join(dict.fromkeys(f"{rollout.validity.blame}: {rollout.validity.reason}" for rollout in group))
@@ -267,7 +275,7 @@ def _status(
     if stale:
         named = ", ".join(f"{deviation.requirement} of {deviation.subject} {deviation.versions}" for deviation in stale)
         return "blocked", f"the known deviation {named} no longer occurs: remove it from the seam's row"
-    missing = _missing(valid, musts)
+    missing = _missing(valid, musts) + _unjudged(valid, catalogue)
     if missing and len(valid) < len(group):
         missing.append(f"{len(group) - len(valid)} rollouts count for nothing")
     return ("untested", "; ".join(missing)) if missing else ("validated", "")
@@ -292,10 +300,15 @@ def _missing(valid: list[Rollout], musts: list[RequirementVerdict]) -> list[str]
     missing = []
     for what, values in (
         ("versions of the harness", {manifest.versions.get("harness") for manifest in manifests}),
+        ("builds of the harness", {manifest.digests.get("harness") for manifest in manifests}),
         ("rows of the seam table", {manifest.seam.digest for manifest in manifests}),
     ):
         if len(values) > 1:
             missing.append(f"rollouts of one and the same version: these are of {len(values)} {what}")
+    facts = {(manifest.scenario.name, manifest.scenario) for manifest in manifests}
+    changed = [name for name, count in Counter(name for name, _ in facts).items() if count > 1]
+    if changed:
+        missing.append(f"rollouts of one and the same scenario: those of {', '.join(sorted(changed))} ask for different things")
     declared = sorted({scenario for manifest in manifests for scenario in manifest.seam.scenarios})
     if not declared:
         missing.append("the scenarios that the seam declares, which the evidence does not name")
@@ -310,8 +323,23 @@ def _missing(valid: list[Rollout], musts: list[RequirementVerdict]) -> list[str]
             if len(few) == len(declared) and len(set(few.values())) == 1:
                 counted = f"{few[declared[0]]} of each"
             missing.append(f"{ATTEMPTS} attempts of each scenario on {engine} (so far {counted})")
+        if engine != OURS and (unnamed := sum(engine not in rollout.evidence.manifest.versions for rollout in on_engine)):
+            missing.append(f"the version of {engine}, which {unnamed} of its rollouts do not name")
         missing += _not_exercised(engine, on_engine, musts)
     return missing
+
+
+def _unjudged(valid: list[Rollout], catalogue: Catalogue) -> list[str]:
+    """By what not every rollout was judged: a test that was deselected, or never ran, may be the one that would have failed."""
+    unjudged: dict[str, None] = {}
+    for rollout in valid:
+        manifest, judged = rollout.evidence.manifest, {judgement.requirement.id for judgement in rollout.judgements}
+        applicable = catalogue.applicable(manifest.seam, manifest.engine)
+        unjudged |= dict.fromkeys(each.id for each in applicable if each.binding and each.id not in judged)
+    if not unjudged:
+        return []
+    named = ", ".join(list(unjudged)[:_NAMED])
+    return [f"a judgement of each rollout by {named}{f' and {more} more' if (more := len(unjudged) - _NAMED) > 0 else ''}"]
 
 
 def _attempts(rollouts: list[Rollout], scenario: str) -> int:

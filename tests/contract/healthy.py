@@ -259,7 +259,7 @@ def build(harness: str, *, streams: bool, graded: bool, attempt: int, scenario: 
                 deviations=() if streams else (UNLINKED,),
             ),
             model="tiny",
-            versions={"harness": "1.6.0", "harbor": "0.26.0"},
+            versions={"harness": "1.6.0", "harbor": "0.26.0"} | ({"vllm": "0.26.0"} if engine == "vllm" else {}),
             digests={"harness": "1" * 64},
             key_digest=sha256(f"{harness} {engine} {scenario} {attempt}".encode()).hexdigest(),
             network="none",

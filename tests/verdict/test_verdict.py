@@ -1,5 +1,7 @@
 """The verdict: computed from judgements, never better than the evidence, and never a mean over what does not count."""
 
+from dataclasses import replace
+
 import pytest
 
 from pytest_harness.contract import model
@@ -141,10 +143,62 @@ def test_evidence_that_does_not_name_the_declared_scenarios_is_never_enough(roll
 def test_rollouts_of_two_versions_validate_neither(rollouts):
     def newer(evidence):
         if evidence.manifest.engine == "vllm":
-            return apply("another_version", with_manifest(evidence, versions={"harness": "0.0.1", "harbor": "0.26.0"}))
+            return apply("another_version", with_manifest(evidence, versions={"harness": "0.0.1", "harbor": "0.26.0", "vllm": "0.26.0"}))
         return evidence
 
     assert verdict(rollouts(change=newer)).label == "untested: rollouts of one and the same version: these are of 2 versions of the harness"
+
+
+def test_a_build_of_the_same_version_is_another_harness(rollouts):
+    def rebuilt(evidence):
+        digest = "2" if evidence.manifest.engine == "vllm" else "1"
+        return with_manifest(evidence, digests={"harness": digest * 64})
+
+    assert verdict(rollouts(change=rebuilt)).label == "untested: rollouts of one and the same version: these are of 2 builds of the harness"
+
+
+def test_a_scenario_that_was_changed_between_its_attempts_is_not_one_scenario(rollouts):
+    def shorter(evidence):
+        if evidence.manifest.attempt_id != "vllm-edit_file-3":
+            return evidence
+        return with_manifest(evidence, scenario=evidence.manifest.scenario.model_copy(update={"may_fail": True}))
+
+    found = verdict(rollouts(change=shorter))
+    assert found.label == "untested: rollouts of one and the same scenario: those of edit_file ask for different things"
+
+
+def test_evidence_of_a_vllm_that_names_no_version_of_it_is_not_enough(rollouts):
+    def nameless(evidence):
+        named = {what: version for what, version in evidence.manifest.versions.items() if what != "vllm"}
+        return with_manifest(evidence, versions=named)
+
+    assert verdict(rollouts(change=nameless)).label == "untested: the version of vllm, which 6 of its rollouts do not name"
+
+
+def deselected(requirements, attempts, evidences):
+    """Rollouts of which these attempts were not judged by these requirements, as after pytest's -k."""
+    for rollout in (Rollout.of(evidence, CATALOGUE) for evidence in evidences):
+        left = tuple(each for each in rollout.judgements if each.requirement.id not in requirements)
+        yield replace(rollout, judgements=left) if rollout.evidence.manifest.attempt_id in attempts else rollout
+
+
+def test_a_must_by_which_one_attempt_was_not_judged_may_be_broken_there(rollouts):
+    evidences = rollouts(change=only("vllm-edit_file-2", "nan_logprob"))
+    found = seam_verdict(deselected({"LGP-003"}, {"vllm-edit_file-2"}, evidences), CATALOGUE)
+    assert (found.label, found.ran) == ("untested: a judgement of each rollout by LGP-003", found.required)
+
+
+def test_a_must_by_which_nothing_was_judged_is_missing(rollouts):
+    evidences = rollouts()
+    names = {evidence.manifest.attempt_id for evidence in evidences}
+    found = seam_verdict(deselected({"LGP-003", "TOK-001", "TOK-002", "TOK-003", "TOK-004"}, names, evidences), CATALOGUE)
+    assert found.label == "untested: a judgement of each rollout by TOK-001, TOK-002, TOK-003 and 2 more"
+
+
+def test_a_should_by_which_nothing_was_judged_is_not_waited_for(rollouts):
+    evidences = rollouts()
+    shoulds = {requirement.id for requirement in CATALOGUE if not requirement.binding}
+    assert seam_verdict(deselected(shoulds, {each.manifest.attempt_id for each in evidences}, evidences), CATALOGUE).status == "validated"
 
 
 def test_a_must_that_fails_whenever_it_is_tried_makes_the_seam_unsupported(rollouts):
