@@ -108,7 +108,7 @@ class RolloutsOnRay(Rollouts):
 
 def memory_of(kind: Kind) -> int:
     """The bytes of memory that a rollout may take, so that a node never gets more of them than it can carry."""
-    return kind.spec.seam.limits.memory_mb * MB * len(kind.spec.scenario.rollouts)
+    return kind.spec.memory_mb * MB
 
 
 def play(order: Order, task: bytes) -> Played:

@@ -1,7 +1,7 @@
 """The episodes of ``harness-conformance rollout``: one Harbor trial each, in a process of its own, with its evidence.
 
-A process that dies, killed for its memory or by a fault of a library, is a failure of that one try. No process outlives the command,
-however that ends.
+One waits where memory is short, as the rollouts of pytest do. A process that dies, killed for its memory or by a fault of a library, is a
+failure of that one try. No process outlives the command, however that ends.
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ from pytest_harness.evidence import Evidence, EvidenceError, read_evidence
 from pytest_harness.evidence.store import MANIFEST
 from pytest_harness.provision import Installed
 from pytest_harness.rollouts.engines import SharedEngine
+from pytest_harness.rollouts.room import room, tickets
 from pytest_harness.rollouts.spec import RolloutSpec
 from pytest_harness.rollouts.workplace import WorkplaceError, check_workplaces
 
@@ -131,6 +132,10 @@ def check_folder(out: Path) -> None:
     if (log.exists() or log.is_symlink()) and not log.is_file():  # a FIFO would make the processes wait for ever
         raise CollectError(f"{log} is no plain file; remove it or name another --out")
     try:
+        tickets(out).mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise CollectError(f"{tickets(out)} cannot be made ({error.strerror}); remove what is there or name another --out") from None
+    try:
         check_workplaces(out)
     except WorkplaceError as error:
         raise CollectError(f"{error}; remove it or name another --out") from None
@@ -170,7 +175,8 @@ def _run(spec: RolloutSpec, kind: Kind, out: Path, run_id: str, requirements: st
 
     signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
-        folder = run_rollout(spec, kind.installed, evidence_dir=out, run_id=run_id, requirements=requirements, shared=kind.engine)
+        with room(tickets(out), spec.id, spec.memory_mb):
+            folder = run_rollout(spec, kind.installed, evidence_dir=out, run_id=run_id, requirements=requirements, shared=kind.engine)
         return result_of(read_evidence(folder))
     finally:
         signal.signal(signal.SIGINT, signal.SIG_IGN)

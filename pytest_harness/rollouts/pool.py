@@ -9,7 +9,7 @@ from filelock import FileLock
 
 from pytest_harness.evidence import Evidence, EvidenceError, read_evidence
 from pytest_harness.provision import provision
-from pytest_harness.rollouts.room import room
+from pytest_harness.rollouts.room import room, tickets
 from pytest_harness.rollouts.spec import RolloutSpec
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ class RolloutPool:
             from pytest_harness.rollouts.rollout import run_rollout  # noqa: PLC0415 (Harbor takes a second to import)
 
             installed = provision(spec.seam)
-            with room(locks / "memory", spec.id, spec.seam.limits.memory_mb * len(spec.scenario.rollouts)):
+            with room(tickets(self._evidence_dir), spec.id, spec.memory_mb):
                 run_rollout(
                     spec,
                     installed,

@@ -17,6 +17,11 @@ from filelock import FileLock
 from pytest_harness.seams.limits import MB
 
 
+def tickets(evidence_dir: Path) -> Path:
+    """The folder of the tickets of those whose evidence goes there."""
+    return evidence_dir / ".locks" / "memory"
+
+
 def free_mb() -> int:
     """The megabytes of memory that programs could still have on this machine."""
     lines = Path("/proc/meminfo").read_text(encoding="ascii").splitlines()
@@ -76,8 +81,10 @@ def _wait_for_one(folder: Path) -> None:
         held = _held(folder)
         descriptor = _opened(next(iter(held))) if held else None
     if descriptor is not None:
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
-        os.close(descriptor)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+        finally:  # also of a Ctrl-C
+            os.close(descriptor)
 
 
 def _opened(path: Path) -> int | None:

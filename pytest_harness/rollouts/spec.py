@@ -33,6 +33,11 @@ class RolloutSpec:
         return f"{self.seam.name}-in-{self.sandbox}-{self.scenario.name}{attempt}"
 
     @property
+    def memory_mb(self) -> int:
+        """What is set aside for it, where several run side by side: the megabytes that its sandboxes may take together."""
+        return self.seam.limits.memory_mb * len(self.scenario.rollouts)
+
+    @property
     def remote(self) -> Remote | None:
         """Its sandbox, where that is none of ours."""
         return None if self.sandbox in SANDBOXES else Remote.named(self.sandbox)

@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -18,9 +19,11 @@ import pytest
 from pytest_harness import cli
 from pytest_harness.collect import LEDGER, CollectError, Episode, Ledger, Line
 from pytest_harness.collect.command import Asked, specs_of
-from pytest_harness.collect.rollouts import Kind, Rollouts, check_folder, result_of
+from pytest_harness.collect.rollouts import Kind, Rollouts, _run, check_folder, result_of
 from pytest_harness.engines.scripted import Fault, ScriptedEngine
 from pytest_harness.evidence import find_evidence, read_evidence, write_evidence
+from pytest_harness.rollouts import rollout as rollout_module
+from pytest_harness.rollouts import room
 from pytest_harness.rollouts.engines import SharedEngine, attached
 from pytest_harness.rollouts.spec import RolloutSpec
 from pytest_harness.scenarios import ScenarioError, ScenarioTable
@@ -179,6 +182,27 @@ def test_an_engine_that_returns_less_than_it_did_makes_no_episode(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
+def test_an_episode_waits_until_there_is_memory_for_it(tmp_path, monkeypatch, healthy):
+    """The other holds more than any machine has; it gives it back when it is waited for, and not before."""
+    one, others, seen = kind(), ExitStack(), []
+    others.enter_context(room.room(room.tickets(tmp_path), "other", 1 << 40))
+    monkeypatch.setattr(room, "_wait_for_one", lambda _: others.close())
+
+    def ran(spec, *_, evidence_dir, **__):
+        seen.extend((path.name, path.read_text()) for path in room.tickets(evidence_dir).iterdir() if path.name != ".lock")
+        evidence = healthy.pi()
+        return write_evidence(evidence_dir, evidence.manifest, evidence.calls, {})
+
+    monkeypatch.setattr(rollout_module, "run_rollout", ran)
+    heard = signal.getsignal(signal.SIGINT)
+    try:
+        _run(one.spec, one, tmp_path, "r", "2026.12")
+    finally:
+        signal.signal(signal.SIGINT, heard)
+    assert seen == [("tiny-agent-in-local-edit_file", str(one.spec.seam.limits.memory_mb))]
+    assert [path.name for path in room.tickets(tmp_path).iterdir()] == [".lock"]
+
+
 class Deadly:
     """Ends the process that is given it."""
 
@@ -269,11 +293,13 @@ def test_evidence_that_is_there_and_damaged_is_neither_done_nor_missing(tmp_path
     assert "\n" not in str(refused.value)
 
 
-@pytest.mark.parametrize("name", [".workers.log", ".running"])
+@pytest.mark.parametrize("name", [".workers.log", ".running", ".locks"])
 def test_a_fifo_where_a_rollout_would_write_is_refused_before_anything_starts(tmp_path, name):
-    check_folder(tmp_path)
+    check_folder(tmp_path / "empty")
     os.mkfifo(tmp_path / name)
-    with pytest.raises(CollectError, match=f"{name} is no .*; remove it or name another --out"):
+    with pytest.raises(
+        CollectError, match=rf"{name}\S* (is no .*; remove it|cannot be made .*; remove what is there) or name another --out"
+    ):
         check_folder(tmp_path)
 
 
