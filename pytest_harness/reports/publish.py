@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from pytest_harness.evidence import attempt_dir, find_evidence, read_evidence
+from pytest_harness.evidence import Evidence, attempt_dir, find_evidence, read_evidence
 from pytest_harness.places import EVIDENCE_DIR
 from pytest_harness.reports.build import build_report
 from pytest_harness.reports.claims import broken_claims
@@ -46,7 +46,8 @@ def publish(evidence: Path, into: Path, *, seams: SeamTable, catalogue: Catalogu
         raise PublishError(
             f"{evidence} holds no evidence; run pytest --harness=NAME first, or name the folder that its --evidence-dir named"
         )
-    verdicts = seam_verdicts([Rollout.of(read_evidence(folder), catalogue) for folder in folders], catalogue)
+    evidences = (_by_its_row(read_evidence(folder), seams) for folder in folders)
+    verdicts = seam_verdicts([Rollout.of(evidence, catalogue) for evidence in evidences], catalogue)
     current, passed_over = _current(verdicts, seams)
     machine = Machine.this(evidence)
     before = Published.read(into, seams, catalogue.version)
@@ -74,7 +75,8 @@ def disagreements(folder: Path, seams: SeamTable, catalogue: Catalogue, readme: 
             yield f"{name}: its row of the seam table has changed since it was run; run it again: {again}"
         if report.requirement_set != catalogue.version:
             yield f"{name}: it was judged by {report.requirement_set}, and the set is {catalogue.version}; judge it again: {again}"
-        yield from (f"{name}: {claim}; run it again: {again}" for claim in broken_claims(seam, row.scenarios))
+        asked = catalogue if report.requirement_set == catalogue.version else None
+        yield from (f"{name}: {claim}; run it again: {again}" for claim in broken_claims(seam, row.facts, asked))
     wanted = dict(published.files())
     for path, text in wanted.items():
         if not _is(folder / path, text):
@@ -84,6 +86,16 @@ def disagreements(folder: Path, seams: SeamTable, catalogue: Catalogue, readme: 
         text = _readme(readme)
         if published.with_table(text, _from(readme, folder), str(readme)) != text:
             yield f"the table in {readme} is not what the reports say; publish again"
+
+
+def _by_its_row(evidence: Evidence, seams: SeamTable) -> Evidence:
+    """The evidence held to what its row says now: by which scenarios it is judged and what it is known to break may have been found out
+    since, and neither makes it another row."""
+    seam = evidence.manifest.seam
+    if seam.harness not in seams or (row := seams[seam.harness].facts).digest != seam.digest:
+        return evidence
+    now = seam.model_copy(update={"scenarios": row.scenarios, "known_failures": row.known_failures})
+    return replace(evidence, manifest=evidence.manifest.model_copy(update={"seam": now}))
 
 
 def _current(verdicts: Iterable[SeamVerdict], seams: SeamTable) -> tuple[list[SeamVerdict], tuple[str, ...]]:

@@ -9,8 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from pytest_harness.evidence import write_evidence
+from pytest_harness.evidence import KnownFailure, write_evidence
+from pytest_harness.reports.claims import broken_claims
 from pytest_harness.reports.cleaning import Machine, Unpublishable
+from pytest_harness.reports.model import ReportedSeam
 from pytest_harness.reports.publish import disagreements, publish
 from pytest_harness.reports.published import BEGIN, END, PublishError
 from pytest_harness.requirements import load_catalogue
@@ -158,6 +160,18 @@ def test_a_row_without_a_report_is_in_the_matrix_as_untested_and_has_no_numbers(
     assert "| The harness pi | - | chat | - | untested | - | - | - | 0 | - |" in (reports / "matrix.md").read_text()
 
 
+def test_what_a_row_came_to_know_after_the_run_counts_where_it_is_published(tmp_path, reports, catalogue):
+    path = tmp_path / "pi.toml"
+    known = '[[known_failures]]\nrequirement = "PAR-001"\nreason = "it loses one"\nflaky = true\n'
+    path.write_text(f"{ROW.format(name='pi', streams='true', seconds=60)}\n{known}".replace('["edit_file"]', '["edit_file", "explore"]'))
+    changed = SeamTable({seam.name: seam for each in ("pi", "mini-swe-agent") for seam in read_seams(tmp_path / f"{each}.toml")})
+    outcome = publish(tmp_path / "evidence", reports, seams=changed, catalogue=catalogue)
+    assert outcome.passed_over == ()
+    (seam,) = json.loads((reports / "seams" / "pi-in-local.json").read_text())["seams"]
+    assert (seam["status"], seam["scenarios"]) == ("unsupported", ["edit_file", "explore"])
+    assert seam["why"].endswith("(known: it loses one)")
+
+
 def validated(seam):
     seam["status"], seam["why"] = "validated", ""
 
@@ -195,9 +209,33 @@ def an_attempt_that_counts_for_nothing(seam):
     seam["attempts"][0]["valid"] = False
 
 
+def a_requirement_forgotten(seam):
+    """As if it had never been asked: neither the seam nor the attempt says anything of it."""
+    seam["requirements"] = [each for each in seam["requirements"] if each["id"] != "TOK-001"]
+    seam["families"]["TOK"]["passed"] -= 1
+    passed = seam["attempts"][0]["results"]["passed"]
+    passed.remove("TOK-001")
+
+
+def a_must_made_a_should(seam):
+    next(each for each in seam["requirements"] if each["id"] == "TOK-001")["level"] = "SHOULD"
+
+
+def a_judgement_forgotten(seam):
+    """An attempt that was not judged by a requirement, which says so itself."""
+    seam["attempts"][0]["results"]["passed"].remove("TOK-001")
+    requirement = next(each for each in seam["requirements"] if each["id"] == "TOK-001")
+    requirement["results"], requirement["standing"] = {}, "not_exercised"
+    seam["families"]["TOK"]["passed"] -= 1
+    seam["families"]["TOK"]["not_exercised"] = seam["families"]["TOK"].get("not_exercised", 0) + 1
+
+
 @pytest.mark.parametrize(
     "improve",
     [
+        a_requirement_forgotten,
+        a_must_made_a_should,
+        a_judgement_forgotten,
         validated,
         a_failure_forgotten,
         a_failure_excused,
@@ -302,3 +340,10 @@ def test_the_command_refuses_a_folder_without_evidence(tmp_path):
 def test_the_reports_of_this_project_the_seam_table_and_the_readme_say_the_same(catalogue):
     found = list(disagreements(ROOT / "reports", SeamTable.load(), catalogue, ROOT / "README.md"))
     assert not found, "\n".join(found)
+
+
+def test_a_validated_report_of_a_row_that_knows_a_failure_is_found(tmp_path, reports, table, catalogue):
+    report = json.loads((reports / "seams" / "pi-in-local.json").read_text())
+    row = table["pi"].facts.model_copy(update={"known_failures": (KnownFailure(requirement="PAR-001", reason="it loses one"),)})
+    seam = ReportedSeam.model_validate_json(json.dumps(report["seams"][0] | {"status": "validated", "why": ""}))
+    assert "it is validated, and its row says that it breaks PAR-001" in broken_claims(seam, row, catalogue)
