@@ -289,6 +289,8 @@ class Seam(Row):
     """Scenario that says nothing of it -> why, in a sentence. What it is known to fail in is no such scenario: see ``known_failures``."""
     fast: bool = False
     """Whether it belongs to the fast tier, which a change is gated by: its rollouts take seconds."""
+    slow: bool = False
+    """Whether its rollouts take so long that a run of the whole table has only those that show its wire, unless ``--full-matrix`` asks."""
     trajectory: TrajectoryFormat = "none"
     """What Harbor's adapter leaves: an ATIF document, or none."""
     accounting: Accounting = Accounting()
@@ -354,7 +356,7 @@ class Seam(Row):
         The digest changes with everything in it that a rollout could show, the version asked for included; by which scenarios it is
         judged is told beside it, so that what was seen of a row still counts when a scenario is added.
         """
-        told = self.model_dump(mode="json", exclude={"scenarios", "inapplicable", "known_failures", "fast"})
+        told = self.model_dump(mode="json", exclude={"scenarios", "inapplicable", "known_failures", "fast", "slow"})
         _leave_out_defaults(told, self)
         canonical = json.dumps(told, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
         return SeamFacts(

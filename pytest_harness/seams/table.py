@@ -165,6 +165,8 @@ def _seam_of(document: dict[str, Any], where: str) -> Seam:
         for scenario in each.scenarios
         if scenario not in judging and scenario not in _needs()
     ]
+    if seam.fast and seam.slow:
+        faults.append("slow: found, but fast says the opposite; remove one of the two")
     if seam.outside and seam.agent.harbor is None:
         faults.append("agent.command: found, but what is installed with Harbor is started by agent.harbor")
     if faults:

@@ -2,15 +2,15 @@
 
 A named harness runs in every sandbox and every scenario. For those that ``all`` or ``fast`` reached, a choice of *pairs* is enough by
 default where there is more than one sandbox: each harness meets each sandbox, each harness each scenario, and each sandbox each scenario at
-least once. Variants are one program: of each, only what shows its wire runs, the rest on the row itself. What the choice leaves out is
-told, never dropped.
+least once. Variants are one program: of each, only what shows its wire runs, the rest on the row itself. The same of a row that is slow, so
+that a whole table ends while somebody waits. What the choice leaves out is told, never dropped.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import combinations
 from typing import NamedTuple
 
@@ -23,7 +23,7 @@ GROUPS = frozenset({ALL, FAST})
 FAST_SCENARIO = "edit_file"
 """The scenario of the fast tier, where none is named."""
 WIRE_SCENARIOS = frozenset({"edit_file", "explore", "parallel_calls"})
-"""What shows a wire of a program that is judged by everything else on another one."""
+"""What shows a wire: all that a group runs of a variant, whose program is judged by everything else on another wire, and of a slow row."""
 PAIRWISE = "each of its pairs runs in another combination; --full-matrix runs this one too"
 
 
@@ -49,8 +49,8 @@ class Wanted:
     seam: Seam
     scenarios: tuple[str, ...]
     named: bool
-    elsewhere: frozenset[str] = frozenset()
-    """Those that the row which this one is a variant of runs for both."""
+    spared: Mapping[str, str] = field(default_factory=dict)
+    """Those of them that only the full matrix runs, each with the reason."""
 
 
 @dataclass(frozen=True)
@@ -64,9 +64,20 @@ class Choice:
 def wanted(seam: Seam, groups: frozenset[str], scenarios: Sequence[str]) -> Wanted:
     """What is asked of a row that these groups reached; none of them if it was named. ``scenarios`` are those of the command line."""
     if scenarios or not groups or ALL in groups:
-        shared = frozenset(seam.scenarios) - WIRE_SCENARIOS if seam.variant_of and groups and not scenarios else frozenset()
-        return Wanted(seam, tuple(dict.fromkeys(scenarios or seam.scenarios)), named=not groups, elsewhere=shared)
+        spared = {} if scenarios or not groups else _spared(seam)
+        return Wanted(seam, tuple(dict.fromkeys(scenarios or seam.scenarios)), named=not groups, spared=spared)
     return Wanted(seam, (FAST_SCENARIO if FAST_SCENARIO in seam.scenarios else seam.scenarios[0],), named=False)
+
+
+def _spared(seam: Seam) -> dict[str, str]:
+    """What a group does without, of a variant and of a slow row."""
+    if seam.variant_of:
+        why = f"{seam.variant_of} runs it; --full-matrix runs it on this wire too"
+    elif seam.slow:
+        why = f"its rollouts take long; --harness={seam.name} or --full-matrix runs it"
+    else:
+        return {}
+    return dict.fromkeys((name for name in seam.scenarios if name not in WIRE_SCENARIOS), why)
 
 
 def choose(rows: Iterable[Wanted], sandboxes: Sequence[str], *, full_matrix: bool) -> Choice:
@@ -89,14 +100,14 @@ def choose(rows: Iterable[Wanted], sandboxes: Sequence[str], *, full_matrix: boo
                 for scenario, why in row.seam.inapplicable.items()
                 if scenario not in row.scenarios
             )
-        elsewhere = frozenset() if full_matrix else row.elsewhere
+        spared = {} if full_matrix else row.spared
         left_out += (
-            Omission(Cell(row.seam.name, sandbox, scenario), f"{row.seam.variant_of} runs it; --full-matrix runs it on this wire too")
+            Omission(Cell(row.seam.name, sandbox, scenario), spared[scenario])
             for sandbox in sandboxes
             for scenario in row.scenarios
-            if scenario in elsewhere and scenario not in excused
+            if scenario in spared and scenario not in excused
         )
-        possible[row.seam.name] = tuple(each for each in row.scenarios if each not in excused and each not in elsewhere)
+        possible[row.seam.name] = tuple(each for each in row.scenarios if each not in excused and each not in spared)
     product = list(_product(possible, sandboxes))
     if full_matrix:
         return Choice(tuple(product), tuple(left_out))

@@ -279,8 +279,13 @@ def test_a_scenario_is_either_applicable_or_not(tmp_path):
     assert "inapplicable.edit_file: found, but scenarios lists it too" in fault_of(tmp_path, 'inapplicable = { edit_file = "no" }\n' + ROW)
 
 
+def test_a_row_is_either_fast_or_slow(tmp_path):
+    assert "slow: found, but fast says the opposite" in fault_of(tmp_path, "fast = true\nslow = true\n" + ROW)
+
+
 def test_which_scenarios_judge_a_row_and_its_tier_do_not_make_another_seam(tmp_path):
     plain = read_seams(row(tmp_path, ROW))[0].facts.digest
+    assert read_seams(row(tmp_path, "slow = true\n" + ROW))[0].facts.digest == plain
     assert read_seams(row(tmp_path, 'fast = true\ninapplicable = { explore = "no" }\n' + ROW))[0].facts.digest == plain
     assert read_seams(row(tmp_path, ROW.replace('["edit_file"]', '["edit_file", "explore"]')))[0].facts.digest == plain
 

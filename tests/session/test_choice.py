@@ -26,7 +26,11 @@ def missing(scenarios, sandboxes, chosen):
 def row(name="pi", scenarios=("explore", FAST_SCENARIO, "cut_call"), **more):
     """A row of which only the choice is of interest."""
     return Seam.model_construct(
-        name=name, scenarios=scenarios, inapplicable=more.get("inapplicable", {}), variant_of=more.get("variant_of")
+        name=name,
+        scenarios=scenarios,
+        inapplicable=more.get("inapplicable", {}),
+        variant_of=more.get("variant_of"),
+        slow=more.get("slow", False),
     )
 
 
@@ -99,8 +103,21 @@ def test_of_a_variant_only_what_shows_its_wire_runs_unless_it_or_the_scenario_is
         (Cell("pi-gemini", "local", "cut_call"), "pi runs it; --full-matrix runs it on this wire too")
     ]
     assert len(choose(rows, ["local"], full_matrix=True).cells) == 6
-    assert wanted(variant, everything, ["cut_call"]).elsewhere == frozenset()
-    assert wanted(variant, frozenset(), []).elsewhere == frozenset()
+    assert wanted(variant, everything, ["cut_call"]).spared == {}
+    assert wanted(variant, frozenset(), []).spared == {}
+
+
+def test_of_a_slow_row_only_what_shows_its_wire_runs_unless_it_or_the_scenario_is_named():
+    slow = row("claw", slow=True)
+    everything = frozenset({"all"})
+    chosen = choose([wanted(slow, everything, [])], ["local"], full_matrix=False)
+    assert [cell.scenario for cell in chosen.cells] == ["explore", FAST_SCENARIO]
+    assert [tuple(each) for each in chosen.left_out] == [
+        (Cell("claw", "local", "cut_call"), "its rollouts take long; --harness=claw or --full-matrix runs it")
+    ]
+    assert len(choose([wanted(slow, everything, [])], ["local"], full_matrix=True).cells) == 3
+    assert wanted(slow, everything, ["cut_call"]).spared == {}
+    assert wanted(slow, frozenset(), []).spared == {}
 
 
 @pytest.mark.parametrize("groups", [frozenset(), frozenset({"all"})])
