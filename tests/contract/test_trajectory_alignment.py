@@ -321,10 +321,12 @@ def broken(evidence):
     return {each.requirement.id for each in judge(evidence, CATALOGUE) if each.result in ("failed", "error")}
 
 
+@pytest.mark.parametrize("said", ["", "(tool use)"])
 @pytest.mark.parametrize("place", [0, 1, 2])
-def test_a_failed_call_may_be_logged_as_a_step_without_words(healthy, place):
+def test_a_failed_call_may_be_logged_as_a_step_without_words(healthy, place, said):
+    """Harbor's converter of kimi-cli's log tells so each step that begins, of one that failed too."""
     failed = failed_call(healthy.pi(), place)
-    told = with_step(failed, place, dict(WORDLESS))
+    told = with_step(failed, place, {**WORDLESS, "message": said})
     assert broken(failed) == broken(told) == set()
     assert [turn.call.index for turn in align(told).aside] == [place]
     assert align(told).uncaptured == ()
@@ -355,6 +357,8 @@ def test_a_call_that_broke_off_with_its_reply_may_be_logged_or_not(healthy, logg
     assert result(told, "ATF-004") == "passed"
 
 
-def test_a_step_without_words_is_a_call_too_many_where_none_failed(healthy):
-    assert broken(with_step(healthy.pi(), 1, dict(WORDLESS))) == {"ATF-002"}
-    assert "ATF-002" in broken(with_step(with_step(failed_call(healthy.pi(), 1), 1, dict(WORDLESS)), 1, dict(WORDLESS)))
+@pytest.mark.parametrize("said", ["", "(tool use)"])
+def test_a_step_without_words_is_a_call_too_many_where_none_failed(healthy, said):
+    step = {**WORDLESS, "message": said}
+    assert broken(with_step(healthy.pi(), 1, dict(step))) == {"ATF-002"}
+    assert "ATF-002" in broken(with_step(with_step(failed_call(healthy.pi(), 1), 1, dict(step)), 1, dict(step)))

@@ -21,6 +21,9 @@ from pytest_harness.evidence.model import Call, Evidence
 
 By = Literal["reply", "calls", "text", "place", "order"]
 
+NO_WORDS = frozenset({"(tool use)", "(no assistant text)"})
+"""What converters of Harbor write for a reply without a text, also where there is no call, as for one that failed."""
+
 
 @dataclass(frozen=True, slots=True)
 class Pair:
@@ -204,7 +207,8 @@ def _stopped(call: Call) -> Turn:
 
 def _wordless(step: Step) -> bool:
     counts = (step.metrics.get("prompt_tokens"), step.metrics.get("completion_tokens"))
-    return not plain(step.text) and not step.calls and step.count in (None, 1) and not any(counts)
+    said = plain(step.text)
+    return (not said or said in NO_WORDS) and not step.calls and step.count in (None, 1) and not any(counts)
 
 
 def _call_ids(step: Step) -> frozenset[str]:
