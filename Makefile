@@ -19,7 +19,7 @@ help:
 	@echo "make docs-commands   the commands of the documentation that take minutes, and a run in four shards beside the whole"
 	@echo "make sandboxes   sandboxes in containers and rollouts in them, on docker and podman; .ci/engines make sandboxes starts both and takes them down"
 	@echo "make verifiers   the verifier suite in docker and podman; .ci/engines make verifiers likewise"
-	@echo "make table  every harness of the table over all its scenarios; installs what is missing"
+	@echo "make table  every harness of the table, the slow ones over what shows their wire; installs what is missing"
 	@echo "make reports   publish the evidence of make table: reports/ and the table in the README"
 	@echo "make differential   the scripted engine beside a real vLLM, the proxy before it, and the engine suite on it; it is installed into the cache if it is not there"
 	@echo "make examples   the wheel and the sdist in clean environments: the repositories of examples/, pi outside the checkout, other versions of pytest"
