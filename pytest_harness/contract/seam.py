@@ -21,6 +21,7 @@ EXIT_STATUS = "NonZeroAgentExitCodeError"
 GAVE_UP = frozenset(
     {
         EXIT_STATUS,
+        "APIError",
         "AgentSafetyRefusalError",
         "ApiConnectionClosedError",
         "ApiError",
@@ -38,8 +39,9 @@ GAVE_UP = frozenset(
     }
 )
 """What Harbor makes of a harness that could not go on with what its model's provider answered: of an exit status by itself; of one with
-what was printed, ``ApiError`` and everything below it; and the errors of the models of its own harnesses. Who could not log in, reach
-the provider or name the model did not give up: that is a row that is wrong."""
+what was printed, ``ApiError`` and everything below it; and the errors of the models of its own harnesses, which run beside Harbor and pass
+on what litellm raises: ``APIError`` for a status that it has no name for, as for a call that the proxy refuses. Who could not log in,
+reach the provider or name the model did not give up: that is a row that is wrong."""
 NO_VERDICT = frozenset({"RewardFileNotFoundError", "RewardFileEmptyError"})
 
 

@@ -147,7 +147,21 @@ def test_a_harness_that_may_fail_may_end_by_each_error_of_the_api_that_harbor_kn
     assert not failed(with_manifest(told, scenario=told.manifest.scenario.model_copy(update={"may_fail": True})), "SEA-004")
 
 
-@pytest.mark.parametrize("exception", ["AgentAuthenticationError", "ModelNotFoundError", "NetworkConnectionError", "AgentTimeoutError"])
+def test_a_harness_within_harbor_may_end_by_the_error_of_litellm_where_it_may_fail(healthy):
+    """terminus-2 ended so where its budget was used up."""
+    info = {"exception_type": "APIError", "exception_message": "litellm.APIError: The budget of this session is used up."}
+    told = with_result(healthy.pi(), exception_info=info)
+    assert failed(told, "SEA-004")
+    assert not failed(with_manifest(told, scenario=told.manifest.scenario.model_copy(update={"may_fail": True})), "SEA-004")
+
+
+@pytest.mark.parametrize(
+    "exception",
+    [
+        *("AgentAuthenticationError", "ModelNotFoundError", "NetworkConnectionError", "AgentTimeoutError"),
+        *("APIConnectionError", "AuthenticationError", "NotFoundError"),  # of litellm
+    ],
+)
 def test_a_harness_that_may_fail_is_still_to_reach_its_model_and_to_end(healthy, exception):
     told = with_result(healthy.pi(), exception_info={"exception_type": exception, "exception_message": "no"})
     assert failed(with_manifest(told, scenario=told.manifest.scenario.model_copy(update={"may_fail": True})), "SEA-004")
