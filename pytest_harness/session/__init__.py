@@ -20,6 +20,7 @@ from pytest_harness.resources import resource
 from pytest_harness.rollouts.workplace import broken_off
 from pytest_harness.session import fixtures
 from pytest_harness.session.judged import Judged, ended_of, folder_of
+from pytest_harness.session.memory import Memory
 from pytest_harness.session.outcome import category_of
 from pytest_harness.session.plan import VLLM, Attempt, plan_of
 from pytest_harness.session.prepare import Unready, prepare
@@ -43,7 +44,7 @@ class ConformanceSession:
         self.progress = Progress(config, total=len(self.plan.attempts), is_worker=self.is_worker)
         config.stash[fixtures.PLAN] = self.plan
         config.stash[fixtures.PROGRESS] = self.progress
-        config.stash[fixtures.MEMORY] = {}
+        config.stash[fixtures.MEMORY] = Memory()
         config.stash[fixtures.ENDED] = {}
         config.pluginmanager.register(fixtures, "harness-conformance-fixtures")
         self._share_engine(getattr(config, "workerinput", {}).get("harness_engine"))

@@ -8,31 +8,26 @@ from pathlib import Path
 import pytest
 
 from pytest_harness.contract import judge_one, validity
-from pytest_harness.evidence import Evidence, known_failure
+from pytest_harness.evidence import known_failure
 from pytest_harness.provision import ProvisionError
 from pytest_harness.requirements import Requirement
 from pytest_harness.session.judged import Judged, ended_property, folder_property
+from pytest_harness.session.memory import Loaded, Memory
 from pytest_harness.session.outcome import raise_outcome
 from pytest_harness.session.plan import Attempt, Plan
 from pytest_harness.session.progress import Progress
-
-Loaded = tuple[Path, Evidence]
 
 PLAN = pytest.StashKey[Plan]()
 PROGRESS = pytest.StashKey[Progress]()
 ENDED = pytest.StashKey[dict[Path, str]]()
 """By the folder of its evidence: how a rollout of this process ended, for people."""
-MEMORY = pytest.StashKey[dict[str, Loaded | str]]()
-"""By the id of the attempt: its evidence, or why there is none."""
+MEMORY = pytest.StashKey[Memory]()
 
 
 @pytest.fixture
 def harness_evidence(harness_attempt: Attempt, pytestconfig: pytest.Config) -> Loaded:
     """The folder of the attempt's evidence, and the evidence; the rollout runs now if nobody has run it yet."""
-    memory = pytestconfig.stash[MEMORY]
-    if harness_attempt.id not in memory:
-        memory[harness_attempt.id] = _load(harness_attempt, pytestconfig)
-    loaded = memory[harness_attempt.id]
+    loaded = pytestconfig.stash[MEMORY].get(harness_attempt.id, lambda: _load(harness_attempt, pytestconfig))
     if not isinstance(loaded, str):
         return loaded
     if harness_attempt.seam.harness in pytestconfig.stash[PLAN].named:
@@ -46,7 +41,7 @@ def _load(attempt: Attempt, config: pytest.Config) -> Loaded | str:
         with config.stash[PROGRESS].running(attempt) as ended:
             folder, evidence = attempt.load()
             if attempt.spec is not None:
-                config.stash[ENDED][folder] = ended(evidence)
+                config.stash[ENDED].setdefault(folder, ended(evidence))  # it may be read again much later
             return folder, config.stash[PLAN].sabotaged(evidence)
     except ProvisionError as error:
         return str(error)

@@ -170,15 +170,16 @@ def _stored(config: pytest.Config, root: Path) -> tuple[Attempt, ...]:
             continue
         number = sum(name.partition("#")[0] == evidence.name for name in attempts) + 1
         name = evidence.name if number == 1 else f"{evidence.name}#{number}"
-        attempts[name] = Attempt(name, manifest.seam, manifest.engine, _reading(folder, evidence))
+        attempts[name] = Attempt(name, manifest.seam, manifest.engine, _reading(folder))
     if not attempts:
         of = " and ".join(f"{what} {', '.join(names)}" for what, names in asked.items() if names)
         raise pytest.UsageError(f"--replay {root}: no evidence{f' of {of}' if of else ''} was found there; run pytest --harness=NAME first")
     return tuple(attempts.values())
 
 
-def _reading(folder: Path, evidence: Evidence) -> Callable[[], tuple[Path, Evidence]]:
-    return lambda: (folder, evidence)
+def _reading(folder: Path) -> Callable[[], tuple[Path, Evidence]]:
+    """It was read to see what it is of, and is read again to be judged: all of a large folder at once would not go into memory."""
+    return lambda: (folder, read_evidence(folder))
 
 
 def _live(config: pytest.Config, run_id: str, catalogue: Catalogue) -> Plan:

@@ -26,7 +26,7 @@ class Progress:
         self._total = total
         self._silent = getattr(config.option, "verbose", 0) < 0
         self._is_worker = is_worker
-        self._done = 0
+        self._begun: set[str] = set()
 
     def say(self, text: str) -> None:
         """Print one line, on a line of its own. In a worker nothing is printed."""
@@ -38,7 +38,7 @@ class Progress:
     def running(self, attempt: Attempt) -> Iterator[Callable[[Evidence], str]]:
         """Show that this attempt runs; what is given makes of its evidence the line that says how it ended."""
         started = time.monotonic()
-        self._done += 1
+        self._begun.add(attempt.id)
 
         def ended(evidence: Evidence) -> str:
             number = reward(evidence)
@@ -69,7 +69,7 @@ class Progress:
         self._new_line().flush()
         columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
         bar = Bar(*columns, console=console, transient=True)
-        bar.add_task(f"rollout {attempt.id}", total=self._total, completed=self._done - 1)
+        bar.add_task(f"rollout {attempt.id}", total=self._total, completed=len(self._begun) - 1)
         return bar
 
     def _new_line(self) -> Any:
