@@ -52,21 +52,26 @@ def _faults(evidence: Evidence, requirement: Requirement) -> tuple[Fault, ...]:
 
 
 def _excused(evidence: Evidence, requirement: Requirement, findings: tuple[Finding, ...]) -> Judgement:
-    """Whether a known deviation excuses the failure: it must be in range, not have expired when the attempt ended, and look like this."""
+    """Whether known deviations excuse it: in range, not expired when the attempt ended, and each finding looks like one of them."""
     manifest = evidence.manifest
-    for deviation in deviations_in_range(manifest):
-        if deviation.requirement != requirement.id:
-            continue
+    known = [each for each in deviations_in_range(manifest) if _may_break(each, requirement, manifest)]
+    for deviation in known:
         if manifest.ended_at[:10] > deviation.expires:
             reason = f"the known deviation of {deviation.subject} expired on {deviation.expires}: look at {deviation.link} again"
             return Judgement(requirement, evidence.name, "failed", findings, reason)
-        others = tuple(finding for finding in findings if not _looks_like(finding, deviation))
-        if others:
-            reason = f"this is something else than the known deviation of {deviation.subject}: {deviation.reason}"
-            return Judgement(requirement, evidence.name, "failed", others, reason)
-        reason = f"known deviation of {deviation.subject} {deviation.versions}: {deviation.reason} ({deviation.link})"
-        return Judgement(requirement, evidence.name, "deviation", findings, reason)
-    return Judgement(requirement, evidence.name, "failed", findings)
+    others = tuple(finding for finding in findings if not any(_looks_like(finding, deviation) for deviation in known))
+    if known and others:
+        named = " or ".join(f"of {deviation.subject}: {deviation.reason}" for deviation in known)
+        return Judgement(requirement, evidence.name, "failed", others, f"this is something else than the known deviation {named}")
+    if others:
+        return Judgement(requirement, evidence.name, "failed", findings)
+    shown = [deviation for deviation in known if any(_looks_like(finding, deviation) for finding in findings)]
+    reasons = (f"known deviation of {each.subject} {each.versions}: {each.reason} ({each.link})" for each in shown)
+    return Judgement(requirement, evidence.name, "deviation", findings, "; ".join(reasons))
+
+
+def _may_break(deviation: Deviation, requirement: Requirement, manifest: Manifest) -> bool:
+    return deviation.requirement == requirement.id and (not deviation.scenarios or manifest.scenario.name in deviation.scenarios)
 
 
 def _looks_like(finding: Finding, deviation: Deviation) -> bool:

@@ -24,6 +24,8 @@ OURS = frozenset({"scripted", "chance"})
 class EngineDeviation(Deviation):
     """One that may be seen in some of a requirement's cases only."""
 
+    scenarios: tuple[()] = ()
+    """None: an engine is asked case by case."""
     mode: str = ""
     """What the name of the case contains."""
     flaky: bool = False

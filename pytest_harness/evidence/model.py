@@ -130,6 +130,8 @@ class Deviation(Record):
     """The ISO date after which the entry must be looked at again."""
     seen: Annotated[str, AfterValidator(_pattern)] | None = None
     """A regular expression that is found in whatever is seen of this fault; any other way to break the requirement is not excused."""
+    scenarios: tuple[str, ...] = ()
+    """The scenarios in which it is seen; empty for any."""
 
 
 class KnownFailure(Record):

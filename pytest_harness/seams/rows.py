@@ -445,3 +445,6 @@ def _leave_out_defaults(told: dict[str, Any], seam: Seam) -> None:
             table, part = table[step] or {}, getattr(part, step)
         if key in table and getattr(part, key) == type(part).model_fields[key].get_default(call_default_factory=True):
             del table[key]
+    for deviation in told["deviations"]:
+        if not deviation["scenarios"]:
+            del deviation["scenarios"]

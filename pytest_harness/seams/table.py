@@ -160,8 +160,9 @@ def _seam_of(document: dict[str, Any], where: str) -> Seam:
     faults += [f"inapplicable.{name}: found, but scenarios lists it too" for name in seam.inapplicable if name in seam.scenarios]
     judging = {*seam.scenarios, *seam.inapplicable}  # a variant says of more scenarios that they do not apply than its row does
     faults += [
-        f"known_failures: {each.requirement} is said to fail in {scenario}, which is no scenario of this row"
-        for each in seam.known_failures
+        f"{table}: {each.requirement} is said to fail in {scenario}, which is no scenario of this row"
+        for table, entries in (("known_failures", seam.known_failures), ("deviations", seam.deviations))
+        for each in entries
         for scenario in each.scenarios
         if scenario not in judging and scenario not in _needs()
     ]

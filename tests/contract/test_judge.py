@@ -127,6 +127,36 @@ def test_a_known_deviation_beside_another_fault_shows_the_other_fault_alone(heal
     assert (judgement.result, [finding.seen for finding in judgement.findings]) == ("failed", ["2"])
 
 
+def test_a_known_deviation_of_other_scenarios_excuses_nothing(healthy):
+    evidence = healthy.mini()
+    here = deviating(evidence, scenarios=("another", evidence.manifest.scenario.name))
+    assert judge_one(here, CATALOGUE["ATF-003"]).result == "deviation"
+    elsewhere = judge_one(deviating(evidence, scenarios=("another",)), CATALOGUE["ATF-003"])
+    assert (elsewhere.result, elsewhere.reason, len(elsewhere.findings)) == ("failed", "", 2)
+
+
+def test_two_known_deviations_excuse_what_each_of_them_looks_like_and_nothing_else(healthy):
+    known = [
+        Deviation(requirement="ATF-004", reason=reason, link="b", subject="harbor", versions="", expires="2027-01-01", seen=seen)
+        for reason, seen in (("the first", "^{}$"), ("the second", "'reset': False"), ("unseen", "^never$"))
+    ]
+
+    def evidence(*told):
+        def tell(document):
+            calls = [call for step in document["steps"] for call in step.get("tool_calls") or ()]
+            for call, arguments in zip(calls, told, strict=False):
+                call["arguments"] = arguments
+
+        seam = healthy.pi().manifest.seam.model_copy(update={"deviations": tuple(known)})
+        return with_manifest(edit_file(healthy.pi(), TRAJECTORY, tell), seam=seam)
+
+    both = judge_one(evidence({}, {"reset": False}), CATALOGUE["ATF-004"])
+    assert (both.result, len(both.findings)) == ("deviation", 2)
+    assert [reason in both.reason for reason in ("the first", "the second", "unseen")] == [True, True, False]
+    forged = judge_one(evidence({}, {"command": "true"}), CATALOGUE["ATF-004"])
+    assert (forged.result, [finding.seen for finding in forged.findings]) == ("failed", ["{'command': 'true'}"])
+
+
 def test_a_pattern_that_is_none_is_refused_in_one_sentence(healthy):
     with pytest.raises(ValueError, match="is no regular expression"):
         Deviation(requirement="ATF-003", reason="a", link="b", subject="harbor", versions="", expires="2027-01-01", seen="(")

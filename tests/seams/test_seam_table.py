@@ -310,6 +310,29 @@ def test_a_known_failure_of_a_scenario_that_does_not_judge_the_row_is_a_fault(tm
     assert "known_failures: PAR-001 is said to fail in fly, which is no scenario of this row" in fault_of(tmp_path, ROW + known)
 
 
+DEVIATION = """[[deviations]]
+requirement = "ATF-004"
+reason = "it loses one"
+link = "https://example.com"
+subject = "harbor"
+versions = ">=0.26"
+expires = "2027-03-01"
+"""
+
+
+def test_a_known_deviation_of_a_scenario_that_does_not_judge_the_row_is_a_fault(tmp_path):
+    known = DEVIATION + 'scenarios = ["edit_file", "fly"]\n'
+    assert "deviations: ATF-004 is said to fail in fly, which is no scenario of this row" in fault_of(tmp_path, ROW + known)
+
+
+def test_the_digest_tells_in_which_scenarios_a_deviation_is_known_and_does_not_change_where_none_is_named(tmp_path):
+    digests = [
+        read_seams(row(tmp_path, ROW + DEVIATION + scenarios))[0].facts.digest
+        for scenarios in ("", "scenarios = []\n", 'scenarios = ["edit_file"]\n')
+    ]
+    assert digests[0] == digests[1] != digests[2]
+
+
 def test_what_a_row_is_known_to_break_makes_no_other_seam_and_stands_in_the_evidence(tmp_path):
     known = '[[known_failures]]\nrequirement = "PAR-001"\nscenarios = ["edit_file"]\nreason = "it loses one"\n'
     (plain,), (told,) = read_seams(row(tmp_path, ROW)), read_seams(row(tmp_path, ROW + known))
