@@ -141,15 +141,16 @@ def called(version: str, call: bytes, *shared: object) -> Any:
 def interruptible() -> Iterator[None]:
     """In here the main thread hears at once that its task is cancelled, and what it starts is born with the signals of a usual process.
 
-    Ray sets the flag that a signal's handler would set, and a thread that waits for something else does not look at it: a true signal makes
-    it look. Ray's processes also keep SIGINT blocked, and so would their children.
+    Ray sets the flag that a signal would set, and a thread that waits for something else does not look at it: a true signal makes it look.
+    Ray's processes also keep SIGINT blocked, or ignored where the cluster was started in the background, and so would their children.
     """
     if threading.current_thread() is not threading.main_thread():
         yield
         return
     ours, theirs = socket.socketpair()
     theirs.setblocking(False)
-    handler = signal.signal(signal.SIGURG, lambda *_: None)
+    handlers = {signal.SIGURG: lambda *_: None, signal.SIGINT: signal.default_int_handler}
+    before = {number: signal.signal(number, handler) for number, handler in handlers.items()}
     descriptor = signal.set_wakeup_fd(theirs.fileno(), warn_on_full_buffer=False)
     mask = signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
     listener = threading.Thread(target=_wake, args=(ours, threading.main_thread().ident), daemon=True)
@@ -162,7 +163,8 @@ def interruptible() -> Iterator[None]:
         theirs.close()
         listener.join()
         ours.close()
-        signal.signal(signal.SIGURG, handler)
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def _wake(flags: socket.socket, thread: int) -> None:

@@ -49,7 +49,11 @@ class Nodes:
         self._cluster.wait_for_nodes()
 
     def kill_other(self):
+        """As a machine that is switched off; returns the processes that its Ray had, down to those in the sandboxes."""
+        (raylet,) = self._other.all_processes["raylet"]
+        below = descendants(raylet.process.pid)
         self._cluster.remove_node(self._other, allow_graceful=False)
+        return below
 
     @property
     def other_plays(self):
@@ -58,6 +62,12 @@ class Nodes:
 
     def end(self):
         self._cluster.shutdown()
+
+
+def descendants(pid):
+    """The processes that a process has started, and theirs."""
+    children = [int(child) for task in Path(f"/proc/{pid}/task").iterdir() for child in (task / "children").read_text().split()]
+    return children + [each for child in children for each in descendants(child)]
 
 
 def processes_of(place):
@@ -144,7 +154,7 @@ def judged(folder, report, *arguments):
 
 @pytest.fixture(scope="module")
 def collected(nodes, tmp_path_factory):
-    """Six episodes of pi, of which the other node had one when it was killed; what was said, and the ledger at that time."""
+    """Six episodes of pi, of which the other node had one when it was killed; what was said, the ledger then, and the node's processes."""
     root = tmp_path_factory.mktemp("collected")
     out, there = root / "out", root / "there"
     nodes.add_other()
@@ -152,15 +162,15 @@ def collected(nodes, tmp_path_factory):
     with started(*asked, "--evidence-to", there.as_uri()) as process:
         ledger = out / LEDGER
         said = until(lambda: ledger.exists() and ledger.read_bytes().endswith(b"\n") and nodes.other_plays, process)
-        nodes.kill_other()
+        lost = nodes.kill_other()
         before = ledger.read_bytes()
         said += process.stdout.read()
     assert process.returncode == 0, said.decode()
-    return out, there, said.decode(), before
+    return out, there, said.decode(), before, lost
 
 
 def test_a_node_that_is_lost_loses_no_episode_and_repeats_none_that_was_done(collected):
-    out, there, said, before = collected
+    out, there, said, before, _ = collected
     lines = Ledger(out).read()
     assert sorted(line.attempt for line in lines) == [1, 2, 3, 4, 5, 6]
     assert {(line.state, line.reward) for line in lines} == {("graded", 1.0)}
@@ -175,7 +185,7 @@ def test_a_node_that_is_lost_loses_no_episode_and_repeats_none_that_was_done(col
 
 
 def test_the_same_command_again_finds_everything_where_it_was_brought(collected, nodes):
-    out, there, _, _ = collected
+    out, there, *_ = collected
     ledger = (out / LEDGER).read_bytes()
     asked = ("rollout", "--harness=pi", "--scenario=edit_file", "-n", 6, "--out", out, "--ray", nodes.address)
     assert "6 episodes are there, 0 are missing" in run(*asked, "--evidence-to", there)
@@ -183,11 +193,13 @@ def test_the_same_command_again_finds_everything_where_it_was_brought(collected,
 
 
 def test_nothing_of_the_lost_node_runs_on(collected, nodes):
-    wait_for_the_end_of(processes_of(nodes.place / "other"))
+    *_, lost = collected
+    assert len(lost) > 3  # Ray's own, and below one of them the sandbox with the harness
+    wait_for_the_end_of([*lost, *processes_of(nodes.place / "other")])
 
 
 def test_what_is_judged_on_the_cluster_is_what_is_judged_here(collected, nodes, tmp_path):
-    _, there, _, _ = collected
+    _, there, *_ = collected
     here = judged(there, tmp_path / "report")
     assert judged(there, tmp_path / "report", "--ray", nodes.address) == here
     assert len(here[1]) == 6
@@ -212,5 +224,6 @@ def test_ctrl_c_ends_what_runs_and_the_same_command_goes_on(nodes, tmp_path):
         said += process.stdout.read()
     assert process.returncode == 130, said.decode()
     assert "interrupted: what is done is kept" in said.decode()
+    assert Ledger(tmp_path / "out").read() == []
     assert list(running.glob("harness-rollout-*")) == []
     assert "2 episodes: mean reward 1 of 2 graded" in run(*asked)

@@ -194,7 +194,8 @@ def waits(descriptor):
 
 
 def test_a_main_thread_that_waits_hears_at_once_that_its_task_is_cancelled():
-    """As Ray cancels one: without a signal. Twice, as a worker makes many calls."""
+    """As Ray cancels one: without a signal, and where signals are ignored. Twice, as a worker makes many calls."""
+    ignored = signal.signal(signal.SIGINT, signal.SIG_IGN)
     for _ in range(2):
         reads, writes = os.pipe()
         give_up = threading.Timer(30, os.write, (writes, b"nobody heard"))
@@ -207,6 +208,7 @@ def test_a_main_thread_that_waits_hears_at_once_that_its_task_is_cancelled():
             give_up.join()
             os.close(reads)
             os.close(writes)
+    assert signal.signal(signal.SIGINT, ignored) is signal.SIG_IGN
 
 
 def test_what_a_call_starts_has_the_signals_of_a_usual_process_and_its_thread_keeps_its_own():
