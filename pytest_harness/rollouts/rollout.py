@@ -169,6 +169,7 @@ def script_of(spec: RolloutSpec) -> Script:
         instruction=instruction,
         others=others,
         side_answer=f"{SIDE_ANSWER} The task is still this one: {instruction.strip()}" if summed_up else SIDE_ANSWER,
+        sums_up=summed_up,
     )
 
 

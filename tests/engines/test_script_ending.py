@@ -45,3 +45,9 @@ def test_the_rows_arguments_hold_what_is_said_last():
     scenario = ScenarioTable.load()["edit_file"]
     made = script_of(RolloutSpec(row, "local", "scripted", scenario, 1))
     assert made.finish_call == OtherCall("submit", {"summary": f"So: {scenario.steps[-1].text}", "sure": True})
+
+
+@pytest.mark.parametrize(("scenario", "sums_up"), [("context_overflow", True), ("compaction", True), ("edit_file", False)])
+def test_only_where_histories_are_summed_up_is_a_summary_written(scenario, sums_up):
+    made = script_of(RolloutSpec(SeamTable.load()["claude-code"], "local", "scripted", ScenarioTable.load()[scenario], 1))
+    assert (made.sums_up, "still this one" in made.side_answer) == (sums_up, sums_up)

@@ -1,6 +1,7 @@
 """Which turn a request gets, and which scripts and requests are refused."""
 
 import json
+from dataclasses import replace
 
 import pytest
 
@@ -14,8 +15,8 @@ ASSISTANT = {"role": "assistant", "content": None}
 TOOL = {"role": "tool", "content": "x"}
 
 
-def script(**options):
-    return Script.for_seam(STEPS, **{"shell_tool": "bash", **options})
+def script(*, sums_up=False, **options):
+    return replace(Script.for_seam(STEPS, **{"shell_tool": "bash", **options}), sums_up=sums_up)
 
 
 def conversation(turns):
@@ -110,6 +111,23 @@ def test_a_subagent_follows_a_script_of_its_own():
     assert agent.turn([{"role": "user", "content": "Name it."}], tools, None) == Turn("So far: Make it.")
     with pytest.raises(ScriptMismatchError, match="calls the tool `Task`, but the request offers only: bash"):
         agent.turn([USER], {"bash": None}, None)
+
+
+@pytest.mark.parametrize(
+    ("sums_up", "messages", "aside"),
+    [
+        (True, [USER, ASSISTANT, TOOL, {"role": "user", "content": "Summarize it."}], True),
+        (True, [USER, ASSISTANT, TOOL, {"role": "user", "content": [{"type": "text", "text": "Write a handoff summary."}]}], True),
+        (False, [USER, ASSISTANT, TOOL, {"role": "user", "content": "Summarize it."}], False),
+        (True, [USER, ASSISTANT, TOOL, {"role": "user", "content": "Go on."}], False),
+        (True, [USER, ASSISTANT, {"role": "tool", "content": "a summary"}], False),
+        (True, [{"role": "user", "content": "Make it. This is a summary."}], False),
+    ],
+)
+def test_a_user_who_asks_for_a_summary_gets_it_though_tools_are_offered(sums_up, messages, aside):
+    """Where histories are summed up. In front of every turn of the model's it is the task that the summary tells."""
+    turn = script(sums_up=sums_up).turn(messages, {"bash": None}, None)
+    assert (turn == Turn(SIDE_ANSWER), bool(turn.calls)) == (aside, not aside)
 
 
 def test_a_script_without_commands_needs_no_tools():

@@ -18,6 +18,8 @@ from pytest_harness.engines.scripted.tokenizer import END_OF_THOUGHT, SPECIALS, 
 SIDE_ANSWER = "A short answer."
 """What a request gets that is not the agent's conversation: one for a title, a summary, a probe."""
 
+SUMMARY = "summar"
+"""What every wish for a summary holds, whether it says summary or summarize."""
 
 Offered = Mapping[str, Sequence[str] | None]
 
@@ -99,6 +101,9 @@ class Script:
     side_answer: str = SIDE_ANSWER
     """What a request gets that is nobody's conversation. Where histories are summed up, it is the summary, and must tell the task."""
     finish_call: OtherCall | None = None
+    sums_up: bool = False
+    """Whether histories are summed up: a user who asks for a summary at the end of a conversation gets it, as words, even if the tools of
+    the conversation are still offered, as qwen-code and kimi-code do to have the engine's cache of its prompt."""
 
     def __post_init__(self) -> None:
         if not self.steps:
@@ -185,6 +190,8 @@ class Script:
     def _is_side_call(self, messages: Sequence[Mapping[str, Any]], offered: Offered, tool_choice: str | None) -> bool:
         if self.needs_tools and (not offered or tool_choice == "none" or self._asked_instead(offered, tool_choice)):
             return True
+        if self.sums_up and _asks_for_a_summary(messages):
+            return True
         return self.instruction is not None and not any(_tells(message, self.instruction.strip()) for message in messages)
 
     def _asked_instead(self, offered: Offered, tool_choice: str | None) -> str | None:
@@ -231,6 +238,12 @@ def _checked(call: OtherCall, offered: Offered) -> str:
             f"The script calls the tool `{call.tool}`, but the request offers only: {', '.join(offered)}. Correct the seam's row."
         )
     return call.tool
+
+
+def _asks_for_a_summary(messages: Sequence[Mapping[str, Any]]) -> bool:
+    """Whether the last word is the user's, behind a turn of the model's, and names a summary."""
+    goes_on = any(message.get("role") == "assistant" for message in messages)
+    return goes_on and messages[-1].get("role") == "user" and SUMMARY in _text(messages[-1]).lower()
 
 
 def _tells(message: Mapping[str, Any], instruction: str) -> bool:
