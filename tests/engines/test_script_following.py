@@ -118,15 +118,16 @@ def test_a_subagent_follows_a_script_of_its_own():
     [
         (True, [USER, ASSISTANT, TOOL, {"role": "user", "content": "Summarize it."}], True),
         (True, [USER, ASSISTANT, TOOL, {"role": "user", "content": [{"type": "text", "text": "Write a handoff summary."}]}], True),
+        (True, [{"role": "user", "content": "So far: Make it."}, {"role": "user", "content": "Summarize it."}], True),
         (False, [USER, ASSISTANT, TOOL, {"role": "user", "content": "Summarize it."}], False),
         (True, [USER, ASSISTANT, TOOL, {"role": "user", "content": "Go on."}], False),
         (True, [USER, ASSISTANT, {"role": "tool", "content": "a summary"}], False),
-        (True, [{"role": "user", "content": "Make it. This is a summary."}], False),
+        (True, [{"role": "user", "content": "Make it. Then write a summary."}], False),
     ],
 )
 def test_a_user_who_asks_for_a_summary_gets_it_though_tools_are_offered(sums_up, messages, aside):
-    """Where histories are summed up. In front of every turn of the model's it is the task that the summary tells."""
-    turn = script(sums_up=sums_up).turn(messages, {"bash": None}, None)
+    """Where histories are summed up; a summary that begins a conversation tells the task."""
+    turn = script(sums_up=sums_up, instruction="Make it.").turn(messages, {"bash": None}, None)
     assert (turn == Turn(SIDE_ANSWER), bool(turn.calls)) == (aside, not aside)
 
 

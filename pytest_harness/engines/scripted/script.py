@@ -190,9 +190,14 @@ class Script:
     def _is_side_call(self, messages: Sequence[Mapping[str, Any]], offered: Offered, tool_choice: str | None) -> bool:
         if self.needs_tools and (not offered or tool_choice == "none" or self._asked_instead(offered, tool_choice)):
             return True
-        if self.sums_up and _asks_for_a_summary(messages):
+        if self.sums_up and self._asks_for_a_summary(messages[-1]):
             return True
         return self.instruction is not None and not any(_tells(message, self.instruction.strip()) for message in messages)
+
+    def _asks_for_a_summary(self, last: Mapping[str, Any]) -> bool:
+        """Whether the last word is the user's and names a summary, and is not the task."""
+        is_task = self.instruction is not None and _tells(last, self.instruction.strip())
+        return last.get("role") == "user" and SUMMARY in _text(last).lower() and not is_task
 
     def _asked_instead(self, offered: Offered, tool_choice: str | None) -> str | None:
         """The tool that the request names where it does not offer that of the shell, as one for a title does."""
@@ -238,12 +243,6 @@ def _checked(call: OtherCall, offered: Offered) -> str:
             f"The script calls the tool `{call.tool}`, but the request offers only: {', '.join(offered)}. Correct the seam's row."
         )
     return call.tool
-
-
-def _asks_for_a_summary(messages: Sequence[Mapping[str, Any]]) -> bool:
-    """Whether the last word is the user's, behind a turn of the model's, and names a summary."""
-    goes_on = any(message.get("role") == "assistant" for message in messages)
-    return goes_on and messages[-1].get("role") == "user" and SUMMARY in _text(messages[-1]).lower()
 
 
 def _tells(message: Mapping[str, Any], instruction: str) -> bool:
