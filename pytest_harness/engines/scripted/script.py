@@ -190,7 +190,7 @@ class Script:
     def _is_side_call(self, messages: Sequence[Mapping[str, Any]], offered: Offered, tool_choice: str | None) -> bool:
         if self.needs_tools and (not offered or tool_choice == "none" or self._asked_instead(offered, tool_choice)):
             return True
-        if self.sums_up and self._asks_for_a_summary(messages[-1]):
+        if self.sums_up and messages and self._asks_for_a_summary(messages[-1]):
             return True
         return self.instruction is not None and not any(_tells(message, self.instruction.strip()) for message in messages)
 
