@@ -16,6 +16,11 @@ from pytest_harness.places import EVIDENCE_DIR, REPLAY_DIR, REPORT_DIR
 SUBJECTS = ("--harness", "--replay", "--proxy", "--runtime", "--verifier", "--llm-url")
 ALONE = ("proxy", "runtime", "verifier", "llm-url")
 """The subjects that a run judges one of."""
+OF_RUNS = ("image", "bake", "public-url", "public-port", "tunnel", "engine", "full-matrix", "attempts", "llm-key-env", "model")
+"""What says how a rollout is made, and nothing where none is."""
+OF_SEAMS = ("shard", "expected-failures", "require", "scenario", "sabotage", *OF_RUNS[:-2])
+"""What says something of seams alone; an engine has a model and a key too."""
+DEFAULTS = {"engine": "scripted", "attempts": 1}
 
 
 def pytest_addoption(parser: pytest.Parser, pluginmanager: pytest.PytestPluginManager) -> None:
@@ -57,7 +62,7 @@ def pytest_addoption(parser: pytest.Parser, pluginmanager: pytest.PytestPluginMa
     option("public-url", "URL", "with a remote sandbox: a URL that you lead to port 8555 of this machine's loopback")
     option("public-port", "PORT", "with --public-url: another port", parse=int)
     option("tunnel", "COMMAND", "with a remote sandbox: a command that leads a URL to port {port} of this machine and prints the URL")
-    option("engine", "NAME", "what samples (default: scripted)", default="scripted")
+    option("engine", "NAME", "what samples (default: scripted)", default=DEFAULTS["engine"])
     option("scenario", "NAME", "only this scenario (default: what the seam declares)", repeat=True)
     group.addoption(
         *(["--full-matrix"] if short else []),
@@ -66,7 +71,7 @@ def pytest_addoption(parser: pytest.Parser, pluginmanager: pytest.PytestPluginMa
         action="store_true",
         help="with --harness=all: every scenario of every variant and slow row in every sandbox, not only each pair; short: --full-matrix",
     )
-    option("attempts", "N", "tries of each rollout (default: 1)", default=1, parse=int)
+    option("attempts", "N", "tries of each rollout (default: 1)", default=DEFAULTS["attempts"], parse=int)
     option("shard", "I/N", "only this part of the rollouts, such as 3/8; harness-conformance report --merge joins the parts")
     option("replay", "DIR", "judge stored evidence again, start nothing", parse=Path)
     option("proxy", "SPEC", "judge a capture proxy: 'bundled', 'openenv', or an adapter class as module:Class")
@@ -87,14 +92,15 @@ def pytest_addoption(parser: pytest.Parser, pluginmanager: pytest.PytestPluginMa
 
 def pytest_configure(config: pytest.Config) -> None:
     """Take over the run if a subject was named."""
+    if config.option.help:
+        return
     alone = [name for name in ALONE if config.getoption(f"harness_{name.replace('-', '_')}") is not None]
     if len(alone) > 1:
         raise pytest.UsageError(f"--{' and --'.join(alone)} name a subject each; run pytest once for each")
-    of_seams = [
-        name for name in ("shard", "expected-failures", "require") if config.getoption(f"harness_{name.replace('-', '_')}") is not None
-    ]
-    if alone and of_seams:
-        raise pytest.UsageError(f"--{of_seams[0]} is for runs of seams, and --{alone[0]} names another subject; leave one of them out")
+    if alone and (unheard := _given(config, OF_SEAMS)):
+        raise pytest.UsageError(f"--{unheard[0]} is for runs of seams, and --{alone[0]} names another subject; leave one of them out")
+    if config.getoption("harness_replay") is not None and (unheard := _given(config, OF_RUNS)):
+        raise pytest.UsageError(f"--{unheard[0]} is for rollouts, and --replay judges those that were made; leave one of them out")
     if alone == ["llm-url"]:
         from pytest_harness.session.engine import EngineSession  # noqa: PLC0415 (likewise)
 
@@ -114,12 +120,20 @@ def pytest_configure(config: pytest.Config) -> None:
     elif config.getoption("harness_harness") or config.getoption("harness_replay") is not None:
         from pytest_harness.session import ConformanceSession  # noqa: PLC0415 (inert runs do not pay for it)
 
+        if config.getoption("harness_llm_key_env") is not None:
+            raise pytest.UsageError("--llm-key-env is for --llm-url, and none is given; leave it out")
         session = ConformanceSession(config)
         config.pluginmanager.register(session, "harness-conformance")
         if session.plan.pool is not None:
             from pytest_harness.session.public import PublicWay  # noqa: PLC0415 (likewise)
 
             config.pluginmanager.register(PublicWay(config, session.plan, session.progress), "harness-conformance-public-way")
+
+
+def _given(config: pytest.Config, names: tuple[str, ...]) -> list[str]:
+    """Those of these options that say anything."""
+    values = {name: config.getoption(f"harness_{name.replace('-', '_')}") for name in names}
+    return [name for name, value in values.items() if value is not None and value is not False and value not in ([], DEFAULTS.get(name))]
 
 
 def _short_names_wanted(pluginmanager: pytest.PytestPluginManager) -> bool:

@@ -21,6 +21,7 @@ from pytest_harness.reports.shards import ShardError, part, read_shard
 from pytest_harness.requirements import Catalogue, Requirement, RequirementsError, load_catalogue
 from pytest_harness.rollouts.pool import RolloutPool
 from pytest_harness.rollouts.spec import RolloutSpec
+from pytest_harness.sandboxes.container_cli import ENGINES as ENGINES_OF_CONTAINERS
 from pytest_harness.sandboxes.kinds import LOCAL, SANDBOXES, Boxing
 from pytest_harness.scenarios import ScenarioError, ScenarioTable
 from pytest_harness.seams import Seam, SeamError, SeamTable, Unavailable
@@ -223,9 +224,12 @@ def _live(config: pytest.Config, run_id: str, catalogue: Catalogue) -> Plan:
 
 def _boxing(config: pytest.Config, sandboxes: list[str]) -> Boxing:
     boxing = Boxing(config.getoption("harness_image"), config.getoption("harness_bake"))
-    if boxing != Boxing() and sandboxes == [LOCAL]:
+    others = [name for name in sandboxes if name not in ENGINES_OF_CONTAINERS]
+    if boxing != Boxing() and others:
         option = "--bake" if boxing.image is None else f"--image {boxing.image}"
-        raise pytest.UsageError(f"{option}: the local sandbox is made from no image; add --sandbox=docker or --sandbox=podman")
+        raise pytest.UsageError(
+            f"{option}: the sandbox {others[0]} is made from no image of yours; with it name --sandbox=docker and --sandbox=podman alone"
+        )
     return boxing
 
 

@@ -8,6 +8,12 @@ import pytest_harness.session  # noqa: F401 (what is imported here is not import
 
 OPTIONS = ("-p", "no:cacheprovider", "-p", "no:hypothesispytest", "-p", "no:faulthandler", "-p", "no:asyncio", "--import-mode=importlib")
 
+FAR = "tests.remote.far_sandbox:FarSandbox"
+OF_ROLLOUTS = [
+    *(["--image=i"], ["--bake"], ["--public-url=https://a"], ["--public-port=1"], ["--tunnel=t"], ["--engine=vllm"]),
+    *(["--full-matrix"], ["--attempts=3"], ["--llm-key-env=KEY"], ["--model=m"]),
+]
+
 SEAM = """
 name = "absent"
 title = "A harness that is not there"
@@ -52,9 +58,11 @@ def refused(pytester):
         (["--harness=pi", "--sandbox=cloud"], "--sandbox 'cloud' is not known to this version; known: local"),
         (
             ["--harness=pi", "--image=mine"],
-            "--image mine: the local sandbox is made from no image; add --sandbox=docker or --sandbox=podman",
+            "--image mine: the sandbox local is made from no image of yours; with it name --sandbox=docker and --sandbox=podman alone",
         ),
-        (["--harness=pi", "--bake"], "--bake: the local sandbox is made from no image"),
+        (["--harness=pi", "--bake"], "--bake: the sandbox local is made from no image"),
+        (["--harness=pi", "--bake", "--sandbox=podman", f"--sandbox={FAR}"], f"--bake: the sandbox {FAR} is made from no image"),
+        (["--harness=pi", "--image=", "--sandbox=local"], "--image : the sandbox local is made from no image"),
         (["--harness=pi", "--engine=brain"], "--engine 'brain' is not known to this version; known: scripted"),
         (["--harness=pi", "--attempts=0"], "--attempts 0: a number from 1 to 1000 is needed"),
         (["--harness=pi", "--attempts=1000000"], "a number from 1 to 1000 is needed"),
@@ -73,6 +81,10 @@ def refused(pytester):
         (["--harness=pi", "--expected-failures=nowhere"], "--expected-failures: nowhere is missing"),
         (["--replay=nowhere"], "--replay nowhere: there is no such folder"),
         (["--replay=."], "no evidence was found there"),
+        *((["--replay=.", *given], f"{given[0].partition('=')[0]} is for rollouts, and --replay judges those") for given in OF_ROLLOUTS),
+        *((["--proxy=bundled", *given], "is for runs of seams, and --proxy names another subject") for given in OF_ROLLOUTS[:-2]),
+        (["--proxy=bundled", "--scenario=edit_file"], "--scenario is for runs of seams, and --proxy names another subject"),
+        (["--harness=pi", "--llm-key-env=KEY"], "--llm-key-env is for --llm-url, and none is given; leave it out"),
     ],
 )
 def test_a_wrong_option_is_one_sentence(refused, pytester, arguments, sentence):

@@ -68,3 +68,10 @@ def test_help_names_the_options(tmp_path, run_pytest):
     for name in ("harness", "sandbox", "engine", "scenario", "attempts", "replay", "requirements", "evidence-dir", "report-dir"):
         assert f"--conformance-{name}" in done.stdout
         assert f"short: --{name}" in re.sub(r"\s+", " ", done.stdout)
+
+
+@pytest.mark.parametrize("subject", ["--harness=x", "--replay=x", "--proxy=x", "--runtime=x", "--verifier=x", "--llm-url=x"])
+def test_help_is_given_whatever_is_wrong_with_the_subject(tmp_path, run_pytest, subject):
+    done = run_pytest(tmp_path, subject, "--image=x", "--help")
+    assert done.returncode == 0, done.stderr
+    assert "  --harness=NAME[@VERSION]" in done.stdout
