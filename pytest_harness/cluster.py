@@ -11,6 +11,7 @@ import logging
 import os
 import pickle
 import re
+import secrets
 import signal
 import socket
 import threading
@@ -180,11 +181,12 @@ def connected(address: str) -> Iterator[Cluster]:
     Raises ClusterError.
     """
     _check_answers(address)
+    for variable, value in _settings(address).items():
+        os.environ.setdefault(variable, value)
     try:
         import ray  # noqa: PLC0415 (an extra)
     except ImportError as error:
         raise ClusterError(f"--ray {address}: Ray is not here ({error}); {EXTRA}, here and on every node") from None
-    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # a cluster that is started here tells nobody
     try:
         own = {"include_dashboard": False} if address == "local" else {}
         ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR, **own)
@@ -194,6 +196,14 @@ def connected(address: str) -> Iterator[Cluster]:
         yield Cluster(ray)
     finally:
         ray.shutdown()
+
+
+def _settings(address: str) -> dict[str, str]:
+    """What Ray takes from its environment, where the user has not said otherwise."""
+    if address != "local":
+        return {"RAY_NUM_REDIS_GET_RETRIES": "1"}  # what answers and is no cluster would be asked for a quarter of an hour
+    # A cluster of our own tells nobody that it runs, takes calls from nobody else, and writes no token for that into the user's home.
+    return {"RAY_USAGE_STATS_ENABLED": "0", "RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": secrets.token_hex(32)}
 
 
 def one_line(error: BaseException) -> str:

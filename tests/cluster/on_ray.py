@@ -9,15 +9,16 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import secrets
 import select
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
 from pathlib import Path
 
 import pytest
-from ray.cluster_utils import Cluster
 
 from pytest_harness.collect import LEDGER, Ledger
 from pytest_harness.evidence import find_evidence, read_evidence
@@ -34,9 +35,15 @@ class Nodes:
     """A head, and a node that can be killed."""
 
     def __init__(self, place):
+        from ray.cluster_utils import Cluster  # noqa: PLC0415 (it reads the environment)
+
         self.place = place
-        self._cluster = Cluster(initialize_head=True, head_node_args=self._node("head") | {"temp_dir": str(place / "ray")})
+        with socket.create_server(("127.0.0.1", 0)) as free:
+            port = free.getsockname()[1]
+        head = self._node("head") | {"temp_dir": str(place / "ray"), "ray_client_server_port": port}
+        self._cluster = Cluster(initialize_head=True, head_node_args=head)
         self.address = self._cluster.address
+        self.from_afar = f"ray://{self.address.partition(':')[0]}:{port}"
         self._other = None
 
     def _node(self, name):
@@ -95,7 +102,7 @@ def wait_for_the_end_of(pids):
 
 @pytest.fixture(scope="module")
 def nodes():
-    os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
+    os.environ |= {"RAY_USAGE_STATS_ENABLED": "0", "RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": secrets.token_hex(32)}
     with tempfile.TemporaryDirectory(prefix="hc-", dir="/tmp", ignore_cleanup_errors=True) as name:  # a socket's path is 107 bytes at most
         made = Nodes(Path(name))
         try:
@@ -202,6 +209,7 @@ def test_what_is_judged_on_the_cluster_is_what_is_judged_here(collected, nodes, 
     _, there, *_ = collected
     here = judged(there, tmp_path / "report")
     assert judged(there, tmp_path / "report", "--ray", nodes.address) == here
+    assert judged(there, tmp_path / "report", "--ray", nodes.from_afar) == here
     assert len(here[1]) == 6
 
 
