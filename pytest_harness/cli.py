@@ -31,7 +31,7 @@ from pytest_harness.scenarios import ScenarioError, ScenarioTable
 from pytest_harness.seams import SeamError, SeamTable
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable
+    from collections.abc import Collection, Iterable, Mapping
 
     from pytest_harness.reports.files import EvidenceOf
     from pytest_harness.reports.gate import Settled
@@ -276,7 +276,7 @@ def judge(
     print_matrix(settled.report, console)
     print_settled(settled, console)
     _write_forms(settled.report, report_dir, judged.evidence_of, console)
-    evidences = {folder: each.evidence for folder, each in judged.rollouts.items()}
+    evidences = judged.evidences
     if account or prices is not None:
         _account(evidences.values(), prices, report_dir, console)
     filled = fill_atif is None or _fill(fill_atif, evidences, catalogue, console)
@@ -452,7 +452,7 @@ def _account(evidences: Collection[Evidence], prices: str | None, report_dir: Pa
     console.print(f"accounting: {path}", highlight=False, markup=False, soft_wrap=True)
 
 
-def _fill(root: Path, evidences: dict[Path, Evidence], catalogue: Catalogue, console: Console) -> bool:
+def _fill(root: Path, evidences: Mapping[Path, Evidence], catalogue: Catalogue, console: Console) -> bool:
     """Write filled trajectories and say which were not; whether all of them were."""
     from pytest_harness.filling import fill_into  # noqa: PLC0415
 

@@ -8,24 +8,22 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Literal
 
 from pytest_harness.contract import (
     Finding,
     Grade,
     Judgement,
+    Outline,
     Result,
     State,
     Validity,
     deviations_in_range,
-    grade,
     group_findings,
     judge,
     mean,
-    validity,
 )
-from pytest_harness.evidence.model import Deviation, Evidence
+from pytest_harness.evidence.model import Deviation, Evidence, Manifest
 from pytest_harness.requirements import FAMILIES, Catalogue, Requirement
 
 Status = Literal["validated", "unstable", "unsupported", "blocked", "untested"]
@@ -43,21 +41,30 @@ _NAMED = 3
 
 @dataclass(frozen=True)
 class Rollout:
-    """One rollout with what was said of it."""
+    """One rollout with what was said of it. Of its evidence only an outline is kept."""
 
-    evidence: Evidence
-    validity: Validity
+    outline: Outline
     judgements: tuple[Judgement, ...]
 
     @classmethod
     def of(cls, evidence: Evidence, catalogue: Catalogue) -> Rollout:
         """Judge the evidence by the whole catalogue."""
-        return cls(evidence, validity(evidence), judge(evidence, catalogue))
+        return cls(Outline.of(evidence), judge(evidence, catalogue))
 
-    @cached_property
+    @property
+    def manifest(self) -> Manifest:
+        """What it was."""
+        return self.outline.manifest
+
+    @property
+    def validity(self) -> Validity:
+        """Whether it counts."""
+        return self.outline.validity
+
+    @property
     def grade(self) -> Grade:
         """What became of its reward."""
-        return grade(self.evidence)
+        return self.outline.grade
 
 
 @dataclass(frozen=True)
@@ -147,7 +154,7 @@ def seam_verdicts(rollouts: Iterable[Rollout], catalogue: Catalogue) -> tuple[Se
     """
     seams: dict[tuple[str, ...], list[Rollout]] = {}
     for rollout in rollouts:
-        manifest = rollout.evidence.manifest
+        manifest = rollout.manifest
         key = (manifest.harness, manifest.sandbox, manifest.versions.get("harness", ""), manifest.seam.digest)
         seams.setdefault(key, []).append(rollout)
     return tuple(seam_verdict(group, catalogue) for group in seams.values())
@@ -156,7 +163,7 @@ def seam_verdicts(rollouts: Iterable[Rollout], catalogue: Catalogue) -> tuple[Se
 def seam_verdict(rollouts: Iterable[Rollout], catalogue: Catalogue) -> SeamVerdict:
     """The verdict of one seam. ``rollouts`` are all of one harness and sandbox, at least one."""
     group = _with_group_findings(tuple(rollouts))
-    first = group[0].evidence.manifest
+    first = group[0].manifest
     valid = [rollout for rollout in group if rollout.validity.valid]
     requirements = tuple(_requirement(requirement, valid) for requirement in _applicable(group, catalogue))
     musts = [verdict for verdict in requirements if verdict.requirement.binding and verdict.due]
@@ -183,7 +190,7 @@ def _applicable(group: tuple[Rollout, ...], catalogue: Catalogue) -> tuple[Requi
     """What applies to any of them, in order; it is occasional only where it is so for all of them."""
     applicable: dict[str, Requirement] = {}
     for rollout in group:
-        for requirement in catalogue.applicable(rollout.evidence.manifest.seam):
+        for requirement in catalogue.applicable(rollout.manifest.seam):
             if requirement.id not in applicable or applicable[requirement.id].occasional:
                 applicable[requirement.id] = requirement
     return tuple(applicable[requirement.id] for requirement in catalogue if requirement.id in applicable)
@@ -194,8 +201,8 @@ def _with_group_findings(group: tuple[Rollout, ...]) -> tuple[Rollout, ...]:
 
     A rollout that counts for nothing shows nothing.
     """
-    found = group_findings([rollout.evidence for rollout in group if rollout.validity.valid])
-    return tuple(_with_findings(rollout, found.get(rollout.evidence.manifest.attempt_id, ())) for rollout in group)
+    found = group_findings([rollout.outline for rollout in group if rollout.validity.valid])
+    return tuple(_with_findings(rollout, found.get(rollout.manifest.attempt_id, ())) for rollout in group)
 
 
 def _with_findings(rollout: Rollout, found: tuple[Finding, ...]) -> Rollout:
@@ -213,7 +220,7 @@ def _mixed_keys(group: tuple[Rollout, ...]) -> bool:
     keys: defaultdict[str, set[str | None]] = defaultdict(set)
     for rollout in group:
         if rollout.grade.counted is not None:
-            keys[rollout.evidence.manifest.scenario.name].add(rollout.grade.key)
+            keys[rollout.manifest.scenario.name].add(rollout.grade.key)
     return any(len(each) > 1 for each in keys.values())
 
 
@@ -221,7 +228,7 @@ def _requirement(requirement: Requirement, valid: list[Rollout]) -> RequirementV
     cells: defaultdict[tuple[str, str], set[str]] = defaultdict(set)
     judgements = []
     for rollout in valid:
-        manifest = rollout.evidence.manifest
+        manifest = rollout.manifest
         for judgement in rollout.judgements:
             if judgement.requirement.id == requirement.id:
                 judgements.append(judgement)
@@ -247,7 +254,7 @@ def standing_of(cells: list[set[str]]) -> Standing:
 
 def _stale(valid: list[Rollout], requirements: tuple[RequirementVerdict, ...]) -> tuple[Deviation, ...]:
     """The deviations in range whose requirement was exercised and never broken; none while a scenario that may show it was not run."""
-    manifests = [rollout.evidence.manifest for rollout in valid]
+    manifests = [rollout.manifest for rollout in valid]
     if not {name for manifest in manifests for name in manifest.seam.scenarios} <= {manifest.scenario.name for manifest in manifests}:
         return ()
     passed = {verdict.requirement.id for verdict in requirements if verdict.standing == "passed" and not verdict.requirement.draft}
@@ -289,14 +296,14 @@ def _named(verdicts: list[RequirementVerdict], standing: Standing) -> str:
 def _known(valid: list[Rollout], musts: list[RequirementVerdict]) -> str:
     """What the row says that it breaks, though these rollouts do not show it: where it was not looked for, and where it takes luck."""
     requirements = {verdict.requirement.id: verdict.requirement for verdict in musts if verdict.standing != "failed"}
-    known = dict.fromkeys(failure for rollout in valid for failure in rollout.evidence.manifest.seam.known_failures)
+    known = dict.fromkeys(failure for rollout in valid for failure in rollout.manifest.seam.known_failures)
     told = [(requirements[each.requirement], each.reason) for each in known if each.requirement in requirements]
     return "; ".join(f"{requirement.id} {requirement.title} (known: {reason})" for requirement, reason in told)
 
 
 def _missing(valid: list[Rollout], musts: list[RequirementVerdict]) -> list[str]:
     """What stands between these rollouts, none of which speaks against the seam, and ``validated``."""
-    manifests = [rollout.evidence.manifest for rollout in valid]
+    manifests = [rollout.manifest for rollout in valid]
     missing = []
     for what, values in (
         ("versions of the harness", {manifest.versions.get("harness") for manifest in manifests}),
@@ -313,7 +320,7 @@ def _missing(valid: list[Rollout], musts: list[RequirementVerdict]) -> list[str]
     if not declared:
         missing.append("the scenarios that the seam declares, which the evidence does not name")
     for engine in ENGINES:
-        on_engine = [rollout for rollout in valid if rollout.evidence.manifest.engine == engine]
+        on_engine = [rollout for rollout in valid if rollout.manifest.engine == engine]
         if not on_engine:
             missing.append(f"rollouts on the engine {engine}")
             continue
@@ -323,7 +330,7 @@ def _missing(valid: list[Rollout], musts: list[RequirementVerdict]) -> list[str]
             if len(few) == len(declared) and len(set(few.values())) == 1:
                 counted = f"{few[declared[0]]} of each"
             missing.append(f"{ATTEMPTS} attempts of each scenario on {engine} (so far {counted})")
-        if engine != OURS and (unnamed := sum(engine not in rollout.evidence.manifest.versions for rollout in on_engine)):
+        if engine != OURS and (unnamed := sum(engine not in rollout.manifest.versions for rollout in on_engine)):
             missing.append(f"the version of {engine}, which {unnamed} of its rollouts do not name")
         missing += _not_exercised(engine, on_engine, musts)
     return missing
@@ -333,7 +340,7 @@ def _unjudged(valid: list[Rollout], catalogue: Catalogue) -> list[str]:
     """By what not every rollout was judged: a test that was deselected, or never ran, may be the one that would have failed."""
     unjudged: dict[str, None] = {}
     for rollout in valid:
-        manifest, judged = rollout.evidence.manifest, {judgement.requirement.id for judgement in rollout.judgements}
+        manifest, judged = rollout.manifest, {judgement.requirement.id for judgement in rollout.judgements}
         applicable = catalogue.applicable(manifest.seam, manifest.engine)
         unjudged |= dict.fromkeys(each.id for each in applicable if each.binding and each.id not in judged)
     if not unjudged:
@@ -344,7 +351,7 @@ def _unjudged(valid: list[Rollout], catalogue: Catalogue) -> list[str]:
 
 def _attempts(rollouts: list[Rollout], scenario: str) -> int:
     """How many different attempts: a copy of stored evidence is no attempt of its own."""
-    manifests = [rollout.evidence.manifest for rollout in rollouts]
+    manifests = [rollout.manifest for rollout in rollouts]
     return len({manifest.attempt_id for manifest in manifests if manifest.scenario.name == scenario})
 
 

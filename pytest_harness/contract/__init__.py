@@ -34,6 +34,7 @@ from pytest_harness.contract.model import (
     check_of,
     registered,
 )
+from pytest_harness.contract.outline import Outline
 from pytest_harness.contract.validity import Blame, Validity, trial_exception, validity
 
 FAMILIES = (
@@ -66,6 +67,7 @@ __all__ = [
     "Grade",
     "Judgement",
     "NotExercised",
+    "Outline",
     "Result",
     "State",
     "Unverifiable",

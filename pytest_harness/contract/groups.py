@@ -1,6 +1,7 @@
 """What only several attempts together can show: checks over the rollouts of one seam, registered beside those of one evidence.
 
-A group check yields the evidence that breaks the requirement and how. What it finds counts as a finding of that attempt.
+A group check is given an outline of each attempt, as their evidence together may be larger than the memory. It yields the one that breaks
+the requirement and how. What it finds counts as a finding of that attempt.
 """
 
 from __future__ import annotations
@@ -9,9 +10,9 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 
 from pytest_harness.contract.model import ContractError, Fault, Finding
-from pytest_harness.evidence.model import Evidence
+from pytest_harness.contract.outline import Outline
 
-GroupCheck = Callable[[Sequence[Evidence]], Iterable[tuple[Evidence, Fault]]]
+GroupCheck = Callable[[Sequence[Outline]], Iterable[tuple[Outline, Fault]]]
 
 _GROUP_CHECKS: dict[str, GroupCheck] = {}
 
@@ -29,12 +30,12 @@ def group_check(requirement: str) -> Callable[[GroupCheck], GroupCheck]:
     return register
 
 
-def group_findings(group: Sequence[Evidence]) -> dict[str, tuple[Finding, ...]]:
+def group_findings(group: Sequence[Outline]) -> dict[str, tuple[Finding, ...]]:
     """By the id of the attempt, what the attempts of one seam show together. A copy of an attempt says nothing new."""
-    distinct = list({evidence.manifest.attempt_id: evidence for evidence in reversed(group)}.values())[::-1]
+    distinct = list({outline.manifest.attempt_id: outline for outline in reversed(group)}.values())[::-1]
     found: defaultdict[str, list[Finding]] = defaultdict(list)
     for requirement, function in _GROUP_CHECKS.items():
-        for evidence, fault in function(distinct):
+        for outline, fault in function(distinct):
             finding = Finding(requirement, fault.call, fault.expected, fault.seen, fault.where)
-            found[evidence.manifest.attempt_id].append(finding)
+            found[outline.manifest.attempt_id].append(finding)
     return {attempt: tuple(findings) for attempt, findings in found.items()}

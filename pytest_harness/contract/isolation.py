@@ -11,6 +11,7 @@ from pytest_harness.contract.chat_wire import line, parse_json
 from pytest_harness.contract.grading import RESULT
 from pytest_harness.contract.groups import group_check
 from pytest_harness.contract.model import Fault, NotExercised, Unverifiable, check
+from pytest_harness.contract.outline import Outline
 from pytest_harness.contract.phases import shown, window
 from pytest_harness.evidence.model import Evidence, Grading
 
@@ -105,15 +106,15 @@ def each_attempt_has_a_key_of_its_own(evidence: Evidence) -> Iterator[Fault]:
 
 
 @group_check("ISO-007")
-def no_two_attempts_share_a_key(group: Sequence[Evidence]) -> Iterator[tuple[Evidence, Fault]]:
+def no_two_attempts_share_a_key(group: Sequence[Outline]) -> Iterator[tuple[Outline, Fault]]:
     """Held against the later one: a call with a shared key is in the record of either."""
     first: dict[str, str] = {}
-    for evidence in group:
-        digest = evidence.manifest.key_digest
+    for outline in group:
+        digest = outline.manifest.key_digest
         if digest in first:
-            yield evidence, Fault(None, "a key of its own", f"the key of {first[digest]}", "manifest.json key_digest")
+            yield outline, Fault(None, "a key of its own", f"the key of {first[digest]}", "manifest.json key_digest")
         elif digest is not None:
-            first[digest] = f"{evidence.name} on {evidence.manifest.engine}"
+            first[digest] = f"{outline.name} on {outline.manifest.engine}"
 
 
 @check("ISO-008")

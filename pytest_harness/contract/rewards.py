@@ -6,9 +6,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from pytest_harness.contract.chat_wire import identical, parse_json, short
-from pytest_harness.contract.grading import RESULT, REWARD_JSON, REWARD_TEXT, choose, recorded_choice, rewards_of, usable
+from pytest_harness.contract.grading import RESULT, REWARD_JSON, REWARD_TEXT, choose, recorded_choice, usable
 from pytest_harness.contract.groups import group_check
 from pytest_harness.contract.model import Fault, NotExercised, Unverifiable, check
+from pytest_harness.contract.outline import Outline
 from pytest_harness.contract.phases import shown, window
 from pytest_harness.contract.seam import missing_commands
 from pytest_harness.contract.validity import trial_exception, voids_rewards
@@ -108,18 +109,17 @@ def the_scalar_is_chosen_by_rule(evidence: Evidence) -> Iterator[Fault]:
 
 
 @group_check("REW-006")
-def attempts_of_a_scenario_take_the_same_key(group: Sequence[Evidence]) -> Iterator[tuple[Evidence, Fault]]:
+def attempts_of_a_scenario_take_the_same_key(group: Sequence[Outline]) -> Iterator[tuple[Outline, Fault]]:
     """Numbers of different keys have no mean. Held against those that differ from the first."""
     first: dict[str, tuple[str, str]] = {}
-    for evidence in group:
-        rewards = rewards_of(evidence)
-        key = choose(rewards, evidence.manifest.scenario.reward_key).key if rewards else None
+    for outline in group:
+        key = outline.grade.key
         if key is None:
             continue
-        other, name = first.setdefault(evidence.manifest.scenario.name, (key, evidence.name))
+        other, name = first.setdefault(outline.manifest.scenario.name, (key, outline.name))
         if key != other:
             expected = f"the key {other!r}, as in {name}, another attempt of the scenario"
-            yield evidence, Fault(None, expected, repr(key), f"{RESULT} verifier_result.rewards")
+            yield outline, Fault(None, expected, repr(key), f"{RESULT} verifier_result.rewards")
 
 
 @check("REW-007")

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 from pytest_harness import saboteurs
@@ -26,15 +27,40 @@ class ReportError(Exception):
 
 @dataclass(frozen=True)
 class JudgedAgain:
-    """Evidence with the report of it."""
+    """What was said of evidence, with the report of it. The evidence stays on the disk, and is read again by whoever needs it."""
 
     report: Report
     rollouts: Mapping[Path, Rollout]
     """By the folder of the evidence."""
 
+    @property
+    def evidences(self) -> Mapping[Path, Evidence]:
+        """By its folder; each is read when it is asked for."""
+        return _Stored(tuple(self.rollouts))
+
+    @cached_property
+    def _places(self) -> Mapping[str, Path]:
+        return {rollout.manifest.attempt_id: folder for folder, rollout in reversed(tuple(self.rollouts.items()))}
+
     def evidence_of(self, attempt: ReportedAttempt) -> Evidence | None:
-        """The evidence as it was judged."""
-        return next((each.evidence for each in self.rollouts.values() if each.evidence.manifest.attempt_id == attempt.id), None)
+        """The evidence that was judged."""
+        return self.evidences[self._places[attempt.id]] if attempt.id in self._places else None
+
+
+class _Stored(Mapping[Path, Evidence]):
+    """The evidence in these folders. Raises EvidenceError where one cannot be read any more."""
+
+    def __init__(self, folders: tuple[Path, ...]) -> None:
+        self._folders = folders
+
+    def __getitem__(self, folder: Path) -> Evidence:
+        return read_evidence(folder)
+
+    def __iter__(self) -> Iterator[Path]:
+        return iter(self._folders)
+
+    def __len__(self) -> int:
+        return len(self._folders)
 
 
 def judge_here(evidences: Iterable[Evidence], catalogue: Catalogue) -> Iterable[Rollout]:
@@ -53,8 +79,8 @@ def judge_again(roots: Iterable[Path], catalogue: Catalogue, judges: Judges = ju
             )
         folders |= {folder.resolve(): folder for folder in found if folder.resolve() not in folders}
     rollouts = dict(zip(folders.values(), judges(map(read_evidence, folders.values()), catalogue), strict=True))
-    places = {rollout.evidence.manifest.attempt_id: folder for folder, rollout in rollouts.items()}
-    run_id = next(iter(rollouts.values())).evidence.manifest.run_id
+    places = {rollout.manifest.attempt_id: folder for folder, rollout in rollouts.items()}
+    run_id = next(iter(rollouts.values())).manifest.run_id
     report = build_report(seam_verdicts(rollouts.values(), catalogue), catalogue=catalogue, run_id=run_id, folders=places)
     return JudgedAgain(report, rollouts)
 

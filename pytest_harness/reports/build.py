@@ -11,7 +11,6 @@ from pathlib import Path
 
 from pytest_harness import __version__
 from pytest_harness.contract import Result
-from pytest_harness.evidence import Evidence
 from pytest_harness.reports.model import LeftOut, Report, ReportedAttempt, ReportedFinding, ReportedRequirement, ReportedSeam
 from pytest_harness.requirements import Catalogue
 from pytest_harness.verdict import RequirementVerdict, Rollout, SeamVerdict
@@ -88,8 +87,8 @@ def _seam(verdict: SeamVerdict, context: _Context) -> ReportedSeam:
         version=verdict.version,
         row=verdict.row,
         sandbox=verdict.sandbox,
-        dialect=verdict.rollouts[0].evidence.manifest.seam.dialect,
-        scenarios=verdict.rollouts[0].evidence.manifest.seam.scenarios,
+        dialect=verdict.rollouts[0].manifest.seam.dialect,
+        scenarios=verdict.rollouts[0].manifest.seam.scenarios,
         status=verdict.status,
         why=verdict.why,
         required=verdict.required,
@@ -101,7 +100,7 @@ def _seam(verdict: SeamVerdict, context: _Context) -> ReportedSeam:
         requirements=tuple(_requirement(requirement, verdict.rollouts, context) for requirement in verdict.requirements),
         attempts=tuple(_attempt(rollout, context.folders) for rollout in verdict.rollouts),
         stale_deviations=tuple(f"{stale.requirement}: {stale.reason} ({stale.link})" for stale in verdict.stale),
-        known_failures=verdict.rollouts[0].evidence.manifest.seam.known_failures,
+        known_failures=verdict.rollouts[0].manifest.seam.known_failures,
     )
 
 
@@ -120,13 +119,13 @@ def _requirement(verdict: RequirementVerdict, rollouts: tuple[Rollout, ...], con
         reasons=verdict.reasons,
         findings=tuple(
             ReportedFinding(
-                attempt=rollout.evidence.name,
-                attempt_id=rollout.evidence.manifest.attempt_id,
+                attempt=rollout.outline.name,
+                attempt_id=rollout.manifest.attempt_id,
                 call=finding.call,
                 where=finding.where,
                 expected=finding.expected,
                 seen=finding.seen,
-                replay=replay_command(context.folders[rollout.evidence.manifest.attempt_id], requirement.id, context.sabotage),
+                replay=replay_command(context.folders[rollout.manifest.attempt_id], requirement.id, context.sabotage),
             )
             for rollout in rollouts
             if rollout.validity.valid
@@ -138,11 +137,10 @@ def _requirement(verdict: RequirementVerdict, rollouts: tuple[Rollout, ...], con
 
 
 def _attempt(rollout: Rollout, folders: Mapping[str, Path]) -> ReportedAttempt:
-    evidence, manifest, grade = rollout.evidence, rollout.evidence.manifest, rollout.grade
-    prompt, sampled = _tokens(evidence)
+    outline, manifest, grade = rollout.outline, rollout.manifest, rollout.grade
     return ReportedAttempt(
         id=manifest.attempt_id,
-        name=evidence.name,
+        name=outline.name,
         engine=manifest.engine,
         scenario=manifest.scenario.name,
         attempt=manifest.attempt,
@@ -156,9 +154,9 @@ def _attempt(rollout: Rollout, folders: Mapping[str, Path]) -> ReportedAttempt:
         reward_key=grade.key,
         reward_text=grade.text,
         solved=grade.solved,
-        calls=len(evidence.calls),
-        prompt_tokens=prompt,
-        sampled_tokens=sampled,
+        calls=outline.calls,
+        prompt_tokens=outline.prompt_tokens,
+        sampled_tokens=outline.sampled_tokens,
         versions=manifest.versions,
         started_at=manifest.started_at,
         ended_at=manifest.ended_at,
@@ -171,9 +169,3 @@ def _results(rollout: Rollout) -> dict[Result, tuple[str, ...]]:
     for judgement in rollout.judgements:
         results[judgement.result].append(judgement.requirement.id)
     return {result: tuple(ids) for result, ids in results.items()}
-
-
-def _tokens(evidence: Evidence) -> tuple[int | None, int | None]:
-    prompts = [len(call.prompt_ids) for call in evidence.calls if call.prompt_ids is not None]
-    samples = [len(sample.token_ids) for call in evidence.calls for sample in call.samples if sample.token_ids is not None]
-    return sum(prompts) if prompts else None, sum(samples) if samples else None

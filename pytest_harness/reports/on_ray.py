@@ -7,7 +7,6 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
 from pytest_harness.cluster import Cluster, connected
-from pytest_harness.contract import Judgement, Validity
 from pytest_harness.evidence import Evidence
 from pytest_harness.reports.again import Judges
 from pytest_harness.requirements import Catalogue
@@ -23,11 +22,10 @@ def judging_on(address: str) -> Iterator[Judges]:
 
 def _judged(cluster: Cluster, evidences: Iterable[Evidence], catalogue: Catalogue) -> Iterator[Rollout]:
     shared = cluster.share(pickle.dumps(catalogue))
-    for evidence, (validity, judgements) in cluster.each(judgement_of, evidences, shared=(shared,)):
-        yield Rollout(evidence, validity, judgements)
+    for _, rollout in cluster.each(judged, evidences, shared=(shared,)):
+        yield rollout
 
 
-def judgement_of(evidence: Evidence, catalogue: bytes) -> tuple[Validity, tuple[Judgement, ...]]:
-    """On a node: what is said of it, without the evidence, which whoever asks has."""
-    rollout = Rollout.of(evidence, pickle.loads(catalogue))  # noqa: S301 (it comes with the call)
-    return rollout.validity, rollout.judgements
+def judged(evidence: Evidence, catalogue: bytes) -> Rollout:
+    """On a node: what is said of it."""
+    return Rollout.of(evidence, pickle.loads(catalogue))  # noqa: S301 (it comes with the call)

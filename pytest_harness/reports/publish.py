@@ -118,11 +118,11 @@ def _current(verdicts: Iterable[SeamVerdict], seams: SeamTable) -> tuple[list[Se
 
 
 def _last(verdict: SeamVerdict) -> str:
-    return max(rollout.evidence.manifest.ended_at for rollout in verdict.rollouts)
+    return max(rollout.manifest.ended_at for rollout in verdict.rollouts)
 
 
 def _report(verdict: SeamVerdict, catalogue: Catalogue, machine: Machine) -> Report:
-    manifests = [rollout.evidence.manifest for rollout in verdict.rollouts]
+    manifests = [rollout.manifest for rollout in verdict.rollouts]
     newest = max(manifests, key=lambda manifest: manifest.ended_at)
     places = {
         each.attempt_id: attempt_dir(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 
-from pytest_harness.contract import Judgement, validity
+from pytest_harness.contract import Judgement, Outline
 from pytest_harness.evidence import read_evidence
 from pytest_harness.reports.build import build_report
 from pytest_harness.reports.findings import write_findings
@@ -25,7 +25,7 @@ def report_of(plan: Plan, judged: Iterable[Judged], folders: Iterable[Path]) -> 
     for folder, said in judgements.items():
         evidence = plan.sabotaged(read_evidence(folder))
         places[evidence.manifest.attempt_id] = folder
-        rollout = Rollout(evidence, validity(evidence), tuple(said))
+        rollout = Rollout(Outline.of(evidence), tuple(said))
         rollouts.append(rollout)
         if plan.keeps_findings:
             write_findings(folder, rollout, plan.catalogue.version)

@@ -26,10 +26,11 @@ EVIDENCE = TESTS.parent / "fixtures" / "evidence"
 class Judged:
     """A report and the evidence of its attempts."""
 
-    def __init__(self, rollouts: list[Rollout], folders: dict[str, Path]) -> None:
+    def __init__(self, evidences: list[Evidence], folders: dict[str, Path]) -> None:
         catalogue = load_catalogue("2026.12")
         self.folder = EVIDENCE
-        self.evidences = {rollout.evidence.manifest.attempt_id: rollout.evidence for rollout in rollouts}
+        self.evidences = {evidence.manifest.attempt_id: evidence for evidence in evidences}
+        rollouts = [Rollout.of(evidence, catalogue) for evidence in evidences]
         self.report: Report = build_report(seam_verdicts(rollouts, catalogue), catalogue=catalogue, run_id="run", folders=folders)
 
     def evidence_of(self, attempt: ReportedAttempt) -> Evidence | None:
@@ -39,15 +40,14 @@ class Judged:
 @pytest.fixture(scope="session")
 def judged() -> Judged:
     """pi with a broken MUST, gemini-cli with a known deviation, mini-swe-agent with an attempt that counts for nothing."""
-    catalogue = load_catalogue("2026.12")
-    rollouts, folders = [], {}
+    evidences, folders = [], {}
     for name in ("pi/local/scripted/explore/1", "gemini-cli/local/scripted/parallel_calls/1", "mini-swe-agent/local/scripted/no_verdict/1"):
         evidence = read_evidence(EVIDENCE / name)
         if name.startswith("pi"):
             evidence = saboteurs.apply("nan_logprob", evidence)
-        rollouts.append(Rollout.of(evidence, catalogue))
+        evidences.append(evidence)
         folders[evidence.manifest.attempt_id] = Path("evidence") / name
-    return Judged(rollouts, folders)
+    return Judged(evidences, folders)
 
 
 @pytest.fixture(scope="session")

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from pytest_harness.contract import judge_one, validity
+from pytest_harness.contract import Outline, judge_one
 from pytest_harness.reports.build import build_report
 from pytest_harness.reports.terminal import print_matrix
 from pytest_harness.requirements import Catalogue, load_catalogue
@@ -44,7 +44,7 @@ def verdict(evidences, catalogue):
 
 
 def printed(found, catalogue):
-    folders = {rollout.evidence.manifest.attempt_id: Path("evidence") for rollout in found.rollouts}
+    folders = {rollout.manifest.attempt_id: Path("evidence") for rollout in found.rollouts}
     text = io.StringIO()
     print_matrix(build_report((found,), catalogue=catalogue, run_id="run", folders=folders), Console(file=text, width=160))
     return text.getvalue()
@@ -96,7 +96,7 @@ def test_one_that_came_up_and_could_not_be_told_is_missing(whole):
 def test_one_that_nobody_judged_is_not_said_to_have_stayed_away(whole):
     catalogue = occasionally("REW-002")
     one = catalogue["TOK-001"]
-    rollouts = [Rollout(evidence, validity(evidence), (judge_one(evidence, one),)) for evidence in whole("edit_file")]
+    rollouts = [Rollout(Outline.of(evidence), (judge_one(evidence, one),)) for evidence in whole("edit_file")]
     found = seam_verdict(rollouts, catalogue)
     assert (found.ran, found.required) == (1, 50)
     told = printed(found, catalogue)

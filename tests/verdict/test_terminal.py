@@ -26,7 +26,7 @@ def report_of(healthy):
         for judgement in rollout.judgements:
             changed += change(judgement) if judgement.requirement.id == name else [judgement]
         verdict = seam_verdict([replace(rollout, judgements=tuple(changed))], CATALOGUE)
-        folders = {rollout.evidence.manifest.attempt_id: Path("evidence")}
+        folders = {rollout.manifest.attempt_id: Path("evidence")}
         return build_report((verdict,), catalogue=CATALOGUE, run_id="run", folders=folders)
 
     return make

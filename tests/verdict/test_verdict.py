@@ -179,7 +179,7 @@ def deselected(requirements, attempts, evidences):
     """Rollouts of which these attempts were not judged by these requirements, as after pytest's -k."""
     for rollout in (Rollout.of(evidence, CATALOGUE) for evidence in evidences):
         left = tuple(each for each in rollout.judgements if each.requirement.id not in requirements)
-        yield replace(rollout, judgements=left) if rollout.evidence.manifest.attempt_id in attempts else rollout
+        yield replace(rollout, judgements=left) if rollout.manifest.attempt_id in attempts else rollout
 
 
 def test_a_must_by_which_one_attempt_was_not_judged_may_be_broken_there(rollouts):
