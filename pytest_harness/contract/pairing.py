@@ -25,6 +25,7 @@ from pytest_harness.contract.chat_wire import (
     steps,
     turns,
 )
+from pytest_harness.contract.linked import graph_of
 from pytest_harness.contract.model import Fault, NotExercised, check
 from pytest_harness.contract.tokens import answered
 from pytest_harness.evidence.model import Evidence
@@ -325,10 +326,13 @@ def _of(turn: Turn) -> Iterator[Exchange]:
 
 
 def _successions(evidence: Evidence) -> Iterator[tuple[Turn, Turn]]:
-    """Each turn with the turn that continued it. A history that was compacted continues nothing and is left out."""
+    """Each turn with the turn that continued it. A history that was compacted continues nothing and is left out, also where it is as long
+    as one that goes on, since its summary stands in it as a turn of the model's."""
+    anew = {turn.call for turn in graph_of(evidence).turns if turn.sign == "summary"}
     for group, following in pairwise(steps(evidence)):
         before, after = group[-1], following[0]
-        if after.messages[: len(before.messages)] == before.messages or _assistants(after) == _assistants(before) + 1:
+        one_more = _assistants(after) == _assistants(before) + 1 and after.call.index not in anew
+        if one_more or after.messages[: len(before.messages)] == before.messages:
             yield before, after
 
 

@@ -39,6 +39,8 @@ class Request:
     """The text of the first message of the user."""
     assistants: int
     """How many messages of the assistant it repeats."""
+    words: str
+    """The text of the first of these; empty where there is none, or it only calls tools."""
     media: bool
     """Whether it holds images, sound or files, which no ids carry."""
 
@@ -47,11 +49,13 @@ def read_request(call: Call) -> Request:
     """What the request of this call says; as good as nothing where it is no JSON object."""
     body = _document(call.forwarded) or _document(call.received)
     messages = messages_of(body)
+    spoken = [message for message in messages if message.get("role") == "assistant"]
     return Request(
         tools=frozenset(_tools(body.get("tools"))) or frozenset(_tools(_document(call.received).get("tools"))),
         system=next(_texts(messages, OPENING), ""),
         user=next(_texts(messages, ("user",)), ""),
-        assistants=sum(message.get("role") == "assistant" for message in messages),
+        assistants=len(spoken),
+        words=text_of(spoken[0]) if spoken else "",
         media=any(map(_has_media, messages)),
     )
 

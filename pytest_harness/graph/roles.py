@@ -11,7 +11,8 @@ In this order:
    with another system prompt and another first message of the user: it is a side call if it has one turn and offers no tools, else a
    subagent's. What is left is the agent's, begun anew.
 4. **Summaries.** A conversation that is told the text of a turn just before it, and of no other, is the agent's, begun anew after a
-   compaction; a turn that wrote the summary is a side call, unless it was continued.
+   compaction; a turn that wrote the summary is a side call, unless it was continued. It is told by the user or the system, or, where a
+   call without tools wrote it, as the first words of the assistant's.
 
 Order in time is that in which the requests were received, whatever order the calls are given in.
 """
@@ -220,16 +221,25 @@ def _summaries(nodes: list[Node]) -> dict[int, tuple[int, ...]]:
     for position, root in enumerate(nodes):
         if root.parent is not None or position == 0:
             continue
-        texts = told(root.call)
-        writers = []
-        for node in nodes[max(0, position - _RECENT) : position]:
-            index = node.call.index
-            if index not in answers:
-                answers[index] = " ".join(answer(node.call).split())
-            if node.prompt is not root.prompt and _is_told(answers[index], texts):
-                writers.append(index)
+        recent = nodes[max(0, position - _RECENT) : position]
+        answers |= {node.call.index: " ".join(answer(node.call).split()) for node in recent if node.call.index not in answers}
+        writers = _writers(root, recent, answers)
         if len({answers[writer] for writer in writers}) == 1:
             found[root.call.index] = tuple(writers)
+    return found
+
+
+def _writers(root: Node, recent: list[Node], answers: Mapping[int, str]) -> list[int]:
+    """The turns whose text this one is told. opencode and its forks tell it as the model's own first words, where other histories hold the
+    agent's first turn: so a call without tools must have written it, after the last request with tools that opens with these words."""
+    texts, words = told(root.call), root.request.words
+    others = [node for node in recent if node.prompt is not root.prompt]
+    last = max((place for place, node in enumerate(others) if node.request.tools and node.request.words == words), default=-1)
+    found = []
+    for place, node in enumerate(others):
+        aside = place > last and root.request.tools and not node.request.tools
+        if _is_told(answers[node.call.index], (*texts, words) if aside else texts):
+            found.append(node.call.index)
     return found
 
 

@@ -50,6 +50,29 @@ def test_a_compaction_is_no_break_of_the_chain_but_a_rewritten_history_is(health
     assert result(with_call(evidence, edit_request(evidence.calls[6], forget)), "GRF-001") == "failed"
 
 
+def compacted_after_the_first_turn(healthy, words):
+    """As by opencode 1.18.33 and Kilo 7.7.7 after an overflow: a call without tools sums up, and the new history has its words where
+    another has the first turn, so that it is as long as one that goes on."""
+    first, summing, last = (healthy.in_company().calls[index] for index in (1, 5, 6))
+    unmarked = summing.received.model_copy(update={"headers": first.received.headers})
+    summing = edit_request(summing.model_copy(update={"received": unmarked}), lambda body: body.pop("tools"))
+    told = [{"role": "user", "content": "What was done?"}, {"role": "assistant", "content": words}, {"role": "user", "content": "Go on."}]
+    last = edit_request(last, lambda body: body["messages"].__setitem__(slice(1, None), told))
+    calls = [call.model_copy(update={"index": index}) for index, call in enumerate((first, summing, last))]
+    return replace(healthy.in_company(), calls=tuple(calls))
+
+
+@pytest.mark.parametrize(("requirement", "judged"), [("GRF-001", "passed"), ("PAR-005", "not_exercised"), ("PAR-013", "not_exercised")])
+def test_a_summary_in_the_place_of_the_first_turn_is_no_turn_that_lost_its_calls(healthy, requirement, judged):
+    assert result(compacted_after_the_first_turn(healthy, f"I see. {healthy.SUMMARY}"), requirement) == judged
+
+
+@pytest.mark.parametrize("requirement", ["GRF-001", "PAR-005", "PAR-013"])
+def test_a_first_turn_that_came_back_in_words_that_nobody_wrote_is_found(healthy, requirement):
+    words = "Two files are there, and one of them is empty, I think."
+    assert result(compacted_after_the_first_turn(healthy, words), requirement) == "failed"
+
+
 def test_a_branch_that_the_harness_went_back_from_is_named_with_its_reason(healthy):
     """Call 2 goes on from call 0 once more, and repeats nothing of call 1."""
     evidence = healthy.mini()

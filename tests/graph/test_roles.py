@@ -209,6 +209,49 @@ def test_a_compaction_after_the_first_turn_is_one_though_the_rest_is_longer(made
     assert reasons(*calls)[2] == "begins anew with the summary of call 1"
 
 
+def words(text):
+    """A history that opens with these words of the assistant's, as opencode and Kilo write the summary."""
+    return [SYSTEM, {"role": "user", "content": "What was done?"}, {"role": "assistant", "content": text}, TASK]
+
+
+def test_a_summary_may_be_told_as_the_models_own_first_words(made):
+    calls = (
+        made(0, [1], [2], messages=[SYSTEM, TASK]),
+        made(1, [7], [8], messages=TITLE, tools=[], text=SUMMARY),
+        made(2, [1, 9], [8], messages=words(SUMMARY)),
+        made(3, [1, 9], [5], messages=words(SUMMARY)),
+        made(4, [1, 9, 5, 6], [7], messages=[*words(SUMMARY), DONE]),
+    )
+    assert signs(*calls) == {0: "", 1: "tools", 2: "summary", 3: "summary", 4: ""}
+    assert reasons(*calls)[3] == "begins anew with the summary of call 1"
+    assert roles(*calls)[1] == "side"
+
+
+def test_first_words_that_the_agent_itself_said_are_no_summary(made):
+    """A nonce in front of a history that goes on: the wire holds the same words, and the chain is broken."""
+    calls = made(0, [1], [2], messages=[SYSTEM, TASK], text=SUMMARY), made(1, [3, 9], [8], messages=words(SUMMARY))
+    assert signs(*calls)[1] == ""
+    assert reasons(*calls)[1] == "begins anew"
+
+
+def test_words_that_an_earlier_history_opened_with_are_no_summary_once_more(made):
+    """A plan that a call without tools wrote stands first in each history, and a nonce in front breaks the chain."""
+    plan = made(0, [7], [8], messages=TITLE, tools=[], text=SUMMARY)
+    calls = plan, *(made(index, [index, 20], [9], messages=words(SUMMARY)) for index in (1, 2, 3))
+    assert signs(*calls) == {0: "tools", 1: "", 2: "", 3: ""}
+
+
+def test_a_history_that_is_summed_up_twice_in_the_same_words_begins_anew_twice(made):
+    calls = (
+        made(0, [1], [2], messages=[SYSTEM, TASK]),
+        made(1, [7], [8], messages=TITLE, tools=[], text=SUMMARY),
+        made(2, [1, 9], [8], messages=words(SUMMARY)),
+        made(3, [7, 7], [8], messages=[*TITLE, DONE], tools=[], text=SUMMARY),
+        made(4, [1, 5], [8], messages=[*words(SUMMARY), TASK]),
+    )
+    assert signs(*calls) == {0: "", 1: "tools", 2: "summary", 3: "tools", 4: "summary"}
+
+
 def test_a_history_written_out_in_words_is_no_summary(made):
     """Every earlier reply is told, so no single one was written to be."""
     said = [f"I have read file number {number} from its first to its last line." for number in range(3)]
