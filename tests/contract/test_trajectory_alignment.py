@@ -14,7 +14,7 @@ from pytest_harness.evidence import Accounting
 from pytest_harness.filling import fill
 from pytest_harness.requirements import load_catalogue
 from pytest_harness.saboteurs.extras import failed_call, stopped_call
-from pytest_harness.saboteurs.surgery import RESULT, TRAJECTORY, edit_file, edit_reply, with_call, with_file, with_manifest
+from pytest_harness.saboteurs.surgery import RESULT, TRAJECTORY, choices, edit_file, edit_reply, spoken, with_call, with_file, with_manifest
 
 CATALOGUE = load_catalogue()
 
@@ -247,6 +247,26 @@ def test_a_logged_title_is_put_beside_its_side_call_and_no_other_is_made_room_fo
     assert [turn.call.index for turn in align(insert(title)).aside] == [0]
     assert result(evidence, "ATF-002") == result(insert(title), "ATF-002") == "passed"
     assert result(insert(other), "ATF-002") == result(insert(title, other), "ATF-002") == "failed"
+
+
+@pytest.mark.parametrize(("place", "aside", "counted"), [(3, [5], "passed"), (2, [], "failed")])
+def test_a_text_of_several_calls_is_that_of_the_one_between_its_neighbours(healthy, place, aside, counted):
+    """A title and a summary may be the same few words; opencode 1.18.33 logs the summary, of which the place says that it is no title."""
+    evidence = healthy.in_company()
+    pieces = {"Doi": healthy.SUMMARY[:3], "ng the task": healthy.SUMMARY[3:]}
+
+    def name(parts):
+        for delta in map(spoken, choices(parts)):
+            delta.update({"content": pieces[delta["content"]]} if delta.get("content") in pieces else {})
+
+    def insert(document):
+        document["steps"].insert(place, {"source": "agent", "message": healthy.SUMMARY, "llm_call_count": 1})
+        for number, step in enumerate(document["steps"], start=1):
+            step["step_id"] = number
+
+    logged = edit_file(with_call(evidence, edit_reply(evidence.calls[0], name)), TRAJECTORY, insert)
+    assert [turn.call.index for turn in align(logged).aside] == aside
+    assert result(logged, "ATF-002") == counted
 
 
 def test_several_steps_of_one_reply_are_one_call(healthy):

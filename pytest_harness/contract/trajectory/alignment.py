@@ -1,19 +1,20 @@
 """Which step of the trajectory is which call on the wire: by what both sides name first, and by their order where that leaves one way.
 
 A step is put beside a call if, in this order, it names the id of the reply; its tool calls have the ids of the call's; its text is that of
-one call alone. What is left between two neighbours that are known is put side by side if it is as much on both sides: one on each side
-has its *place*, several have their *order* alone, and that is declared as ambiguous. A call that failed may be logged or not; a step that
-says nothing at all is one of those, if there is one.
+one call alone, of all or of those between two neighbours that are known. What is left between these is put side by side if it is as much on
+both sides: one on each side has its *place*, several have their *order* alone, and that is declared as ambiguous. A call that failed may be
+logged or not; a step that says nothing at all is one of those, if there is one.
 """
 
 from __future__ import annotations
 
+import sys
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from pytest_harness.atif import Document, Step
+from pytest_harness.atif import Step
 from pytest_harness.contract.chat_wire import READERS, Reply, Turn, asked, chunks, conversation, document, is_stream, turns
 from pytest_harness.contract.memo import once_per_evidence
 from pytest_harness.contract.trajectory.reading import trace_of
@@ -107,7 +108,8 @@ class _Aligner:
         self._by_name("reply", [(turn, reply_ids(turn.call)) for turn in everything], lambda step: step.names)
         ids = [(turn, frozenset(call.id for call in turn.harness.calls if isinstance(call.id, str) and call.id)) for turn in everything]
         self._by_name("calls", ids, _call_ids)
-        self._by_text(everything)
+        self._by_text(self._free(everything), self._left())
+        self._by_text_between_neighbours(everything)
         self._by_place()
         self._failures()
         self._by_place()
@@ -138,42 +140,47 @@ class _Aligner:
             if hits and all(hit is hits[0] for hit in hits):
                 self.found[number] = ((hits[0],), by)
 
-    def _by_text(self, everything: list[Turn]) -> None:
+    def _by_text(self, free: list[Turn], left: list[tuple[int, Step]]) -> None:
         """Texts that exist once on either side."""
-        free = self._free(everything)
         texts: dict[str, list[Turn]] = defaultdict(list)
         for turn in free:
             texts[plain(_text(turn))].append(turn)
-        left = self._left()
         told = Counter(plain(step.text) for _, step in left)
         for number, step in left:
             text = plain(step.text)
             if text and told[text] == 1 and len(texts[text]) == 1:
                 self.found[number] = ((texts[text][0],), "text")
 
-    def _by_place(self) -> None:
-        """What is left between two neighbours, where a single document has something left."""
-        left = self._left()
-        documents = {step.document for _, step in left}
-        if len(documents) == 1:
-            self._fill(documents.pop())
+    def _by_text_between_neighbours(self, everything: list[Turn]) -> None:
+        """A text of several calls, of which one alone lies there: a title and a summary may be the same few words."""
+        for run, between in self._gaps():
+            free = [turn for turn in self._free(everything) if turn.call.index in between]
+            self._by_text(free, [(number, self.steps[number]) for number in run])
 
-    def _fill(self, told: Document) -> None:
+    def _by_place(self) -> None:
+        for run, between in self._gaps():
+            self._put(run, [turn for turn in self._free(self.agent) if turn.call.index in between])
+
+    def _gaps(self) -> Iterator[tuple[list[int], range]]:
+        """What is left between two neighbours that are known, where a single document has something left: the steps, and the indices of the
+        calls between them."""
+        documents = {step.document for _, step in self._left()}
+        if len(documents) != 1:
+            return
+        told = documents.pop()
         numbers = [number for number, step in enumerate(self.steps) if step.document is told]
         anchors = [self.found[number][0][-1].call.index for number in numbers if number in self.found]
         if anchors != sorted(anchors):
             return  # the two sides disagree about the order, so a place says nothing
         run: list[int] = []
-        lower = -1
+        lower = 0
         for number in (*numbers, None):
             if number is not None and number not in self.found:
                 run.append(number)
                 continue
-            upper = None if number is None else self.found[number][0][0].call.index
-            free = [turn for turn in self._free(self.agent) if turn.call.index > lower and (upper is None or turn.call.index < upper)]
-            self._put(run, free)
+            yield run, range(lower, sys.maxsize if number is None else self.found[number][0][0].call.index)
             run = []
-            lower = lower if number is None else self.found[number][0][-1].call.index
+            lower = lower if number is None else self.found[number][0][-1].call.index + 1
 
     def _put(self, run: Sequence[int], free: Sequence[Turn]) -> None:
         weights = [self.steps[number].count or 1 for number in run]
