@@ -51,6 +51,8 @@ class Choice:
     """The ``token`` of each entry, e.g. ``token_id:17``."""
     top_logprobs: list[Any] | None = None
     """The ``top_logprobs`` of each entry."""
+    withheld: bool = False
+    """Whether the harness was not given the calls, as one of them is none in its dialect: they are the engine's."""
 
     @property
     def calls(self) -> list[ToolCall]:

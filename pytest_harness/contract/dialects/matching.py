@@ -293,10 +293,11 @@ def _choice(said: Said, engine: Choice) -> Choice:
         if call.name in made.names and same_arguments(made, call.arguments):
             calls[place] = ToolCall(made.id, call.name, call.arguments)
     means = said.means
-    if said.untold and not calls and any(not call.name or not is_object(call.arguments) for call in engine.calls):
+    withheld = bool(said.untold) and not calls and any(not call.name or not is_object(call.arguments) for call in engine.calls)
+    if withheld:
         calls, means = engine.calls, said.untold
     finish = engine.finish_reason if engine.finish_reason in means else said.finish
-    return Choice(text=said.text, reasoning=reasoning, by_index=dict(enumerate(calls)), finish_reason=finish)
+    return Choice(text=said.text, reasoning=reasoning, by_index=dict(enumerate(calls)), finish_reason=finish, withheld=withheld)
 
 
 def _usage(given: Json | None, engine: Json | None) -> Json | None:

@@ -48,14 +48,15 @@ def logged_calls_are_the_calls_on_the_wire(evidence: Evidence) -> Iterator[Fault
 @check("ATF-004")
 def logged_tool_calls_are_the_models(evidence: Evidence) -> Iterator[Fault]:
     """In order, over all steps: how steps cut the conversation is free. What a call is named and what it is given are told apart, so that
-    a known deviation in one excuses nothing in the other. A call that broke off with its reply is none yet: a log may tell it or not."""
+    a known deviation in one excuses nothing in the other. A call that broke off with its reply is none yet: a log may tell it or not. One
+    that its dialect cannot hold was never given."""
     alignment = align(evidence)
     silent = {turn.call.index for turn in explained(evidence)}
     told = {turn.call.index for pair in alignment.pairs for turn in pair.turns if any(step.calls for step in pair.steps)}
     turns = [turn for turn in _turns(evidence) if turn.call.index not in silent]
     turns += [turn for turn in alignment.aside if turn.call.outcome != "cut_upstream" or turn.call.index in told]
     turns.sort(key=lambda turn: turn.call.index)
-    delivered = [call for turn in turns for call in turn.harness.calls]
+    delivered = [call for turn in turns for choice in turn.harness.choices.values() if not choice.withheld for call in choice.calls]
     logged = [(step, call) for step in _in_order(evidence) for call in step.calls]
     if not delivered and not logged:
         raise NotExercised("no tool call was delivered or logged")

@@ -10,6 +10,7 @@ from pytest_harness.contract.dialects import own_results, pairs
 from pytest_harness.contract.model import NotExercised
 from pytest_harness.evidence import Message, find_evidence, read_evidence
 from pytest_harness.resources import resource
+from pytest_harness.saboteurs.surgery import TRAJECTORY, edit_file, edit_replied, tool_calls
 
 
 def recorded(harness):
@@ -153,3 +154,24 @@ def test_a_result_that_was_marked_as_an_error_is_the_one_that_the_log_shows():
     assert dict(own_results(changed.calls[-1]))[results[0]["tool_use_id"]] == results[0]["content"]
     assert list(check_of("ATF-023")(changed)) == []
     assert list(check_of("TOK-008")(changed)) == []
+
+
+@pytest.mark.parametrize("logged", [False, True])
+def test_a_call_that_gemini_cannot_hold_was_given_to_no_harness_and_is_in_no_log(logged):
+    """Its reply ends with MALFORMED_FUNCTION_CALL; a log that tells the call all the same tells what nobody made."""
+    evidence = recorded("gemini-cli")
+    first = edit_replied(evidence.calls[0], lambda parts: [each["function"].update(arguments="{") for each in tool_calls(parts)])
+    events = [json.loads(line.removeprefix("data: ")) for line in first.delivered.body.splitlines() if line]
+    for candidate in (candidate for event in events for candidate in event["candidates"]):
+        candidate["content"]["parts"] = [part for part in candidate["content"]["parts"] if "functionCall" not in part]
+        candidate.update({"finishReason": "MALFORMED_FUNCTION_CALL"} if "finishReason" in candidate else {})
+    body = "".join(f"data: {json.dumps(event)}\n\n" for event in events)
+    first = first.model_copy(update={"delivered": first.delivered.model_copy(update={"body": body})})
+    evidence = dataclasses.replace(evidence, calls=(first, *evidence.calls[1:]))
+    if logged:
+        (fault,) = check_of("ATF-004")(evidence)
+        assert (fault.expected, fault.seen) == ("0 tool calls, as delivered", "2")
+    else:
+        silent = edit_file(evidence, TRAJECTORY, lambda document: document["steps"][1].pop("tool_calls"))
+        with pytest.raises(NotExercised):
+            list(check_of("ATF-004")(silent))
