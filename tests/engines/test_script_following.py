@@ -19,6 +19,10 @@ def script(*, sums_up=False, **options):
     return replace(Script.for_seam(STEPS, **{"shell_tool": "bash", **options}), sums_up=sums_up)
 
 
+def user(*texts):
+    return {"role": "user", "content": [{"type": "text", "text": text} for text in texts]}
+
+
 def conversation(turns):
     return [USER] + [ASSISTANT, TOOL] * turns
 
@@ -117,8 +121,12 @@ def test_a_subagent_follows_a_script_of_its_own():
     ("sums_up", "messages", "aside"),
     [
         (True, [USER, ASSISTANT, TOOL, {"role": "user", "content": "Summarize it."}], True),
-        (True, [USER, ASSISTANT, TOOL, {"role": "user", "content": [{"type": "text", "text": "Write a handoff summary."}]}], True),
+        (True, [USER, ASSISTANT, TOOL, user("Write a handoff summary.")], True),
         (True, [{"role": "user", "content": "So far: Make it."}, {"role": "user", "content": "Summarize it."}], True),
+        (True, [user("Make it.", "Summarize it.")], True),
+        (True, [user("A summary.", "Make it.")], False),
+        (True, [user("Make it.", "This was a summary.", "Go on.")], False),
+        (True, [], False),
         (False, [USER, ASSISTANT, TOOL, {"role": "user", "content": "Summarize it."}], False),
         (True, [USER, ASSISTANT, TOOL, {"role": "user", "content": "Go on."}], False),
         (True, [USER, ASSISTANT, {"role": "tool", "content": "a summary"}], False),
@@ -126,8 +134,8 @@ def test_a_subagent_follows_a_script_of_its_own():
     ],
 )
 def test_a_user_who_asks_for_a_summary_gets_it_though_tools_are_offered(sums_up, messages, aside):
-    """Where histories are summed up; a summary that begins a conversation tells the task."""
-    turn = script(sums_up=sums_up, instruction="Make it.").turn(messages, {"bash": None}, None)
+    """Where histories are summed up. On the messages' wire what the user says in a row is one message, of several texts."""
+    turn = script(sums_up=sums_up, instruction="Make it." if messages else None).turn(messages, {"bash": None}, None)
     assert (turn == Turn(SIDE_ANSWER), bool(turn.calls)) == (aside, not aside)
 
 

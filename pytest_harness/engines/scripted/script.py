@@ -192,12 +192,13 @@ class Script:
             return True
         if self.sums_up and messages and self._asks_for_a_summary(messages[-1]):
             return True
-        return self.instruction is not None and not any(_tells(message, self.instruction.strip()) for message in messages)
+        return self.instruction is not None and not any(_tells("".join(_parts(message)), self.instruction.strip()) for message in messages)
 
     def _asks_for_a_summary(self, last: Mapping[str, Any]) -> bool:
-        """Whether the last word is the user's and names a summary, and is not the task."""
-        is_task = self.instruction is not None and _tells(last, self.instruction.strip())
-        return last.get("role") == "user" and SUMMARY in _text(last).lower() and not is_task
+        """Whether the last words are the user's and name a summary, and are not the task, with which some wires have them in one message."""
+        words = _parts(last)[-1:]
+        is_task = self.instruction is not None and any(_tells(part, self.instruction.strip()) for part in words)
+        return last.get("role") == "user" and any(SUMMARY in part.lower() for part in words) and not is_task
 
     def _asked_instead(self, offered: Offered, tool_choice: str | None) -> str | None:
         """The tool that the request names where it does not offer that of the shell, as one for a title does."""
@@ -245,18 +246,18 @@ def _checked(call: OtherCall, offered: Offered) -> str:
     return call.tool
 
 
-def _tells(message: Mapping[str, Any], instruction: str) -> bool:
-    """Whether the message holds the task, as it is or as opencode quotes it, with a backslash before each quotation mark."""
-    text = _text(message)
+def _tells(text: str, instruction: str) -> bool:
+    """Whether the text holds the task, as it is or as opencode quotes it, with a backslash before each quotation mark."""
     return instruction in text or instruction.replace('"', '\\"') in text
 
 
-def _text(message: Mapping[str, Any]) -> str:
+def _parts(message: Mapping[str, Any]) -> list[str]:
+    """The texts of a message, of which a user may write several."""
     content = message.get("content")
     if isinstance(content, str):
-        return content
+        return [content]
     parts = content if isinstance(content, list) else []
-    return "".join(str(part.get("text") or "") for part in parts if isinstance(part, Mapping))
+    return [str(part.get("text") or "") for part in parts if isinstance(part, Mapping)]
 
 
 def _check_text(where: str, text: str) -> None:
