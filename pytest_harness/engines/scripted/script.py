@@ -195,7 +195,7 @@ class Script:
         return self.instruction is not None and not any(_tells("".join(_parts(message)), self.instruction.strip()) for message in messages)
 
     def _asks_for_a_summary(self, last: Mapping[str, Any]) -> bool:
-        """Whether the last words are the user's and name a summary, and are not the task, with which some wires have them in one message."""
+        """Whether the last words are the user's and name a summary, not the task, which some wires have in one message with them."""
         words = _parts(last)[-1:]
         is_task = self.instruction is not None and any(_tells(part, self.instruction.strip()) for part in words)
         return last.get("role") == "user" and any(SUMMARY in part.lower() for part in words) and not is_task
