@@ -36,7 +36,6 @@ def held(folders: Sequence[Path]) -> dict[str, float]:
         "threads of Python": len(threading.enumerate()),
         "child processes": len(_descendants(os.getpid())),
         "temporary files and folders": sum(1 for folder in folders for _ in folder.rglob("*")),
-        "mounts": len(Path("/proc/self/mountinfo").read_text(encoding="utf-8").splitlines()),
         "asyncio tasks": sum(isinstance(each, asyncio.Task) for each in objects),
         "event loops": sum(isinstance(each, asyncio.AbstractEventLoop) for each in objects),
         "objects of Python": len(objects),
