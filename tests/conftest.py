@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import json
 import os
 import subprocess
 import sys
@@ -47,3 +48,53 @@ def healthy() -> ModuleType:
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
+
+
+TOY_ROW = """
+name = "{name}"
+title = "A harness that {does}"
+homepage = "https://example.org"
+dialect = "chat"
+streams = false
+scenarios = ["edit_file"]
+[install]
+kind = "preinstalled"
+path = "{folder}"
+version = "1"
+commands = {{ {name} = "{name}" }}
+[agent]
+command = "{name} {{instruction}}"
+timeout_sec = {seconds}
+[agent.env]
+{env}
+[limits]
+{limits}
+[shell]
+tool = "run"
+argument = "line"
+"""
+
+
+@pytest.fixture(scope="session")
+def write_toy() -> Callable[..., None]:
+    """``write_toy(folder, name, program)`` writes a harness, ``folder/bin/<name>``, and its row, ``folder/seams/<name>.toml``."""
+
+    def write(
+        folder: Path,
+        name: str,
+        program: str,
+        *,
+        does: str = "is no harness",
+        seconds: int = 60,
+        env: dict[str, str] | None = None,
+        limits: dict[str, int] | None = None,
+    ) -> None:
+        binary, row = folder / "bin" / name, folder / "seams" / f"{name}.toml"
+        for path in (binary, row):
+            path.parent.mkdir(parents=True, exist_ok=True)
+        binary.write_text(program)
+        binary.chmod(0o755)
+        lines = ["\n".join(f"{key} = {json.dumps(value)}" for key, value in (table or {}).items()) for table in (env, limits)]
+        row.write_text(TOY_ROW.format(name=name, does=does, folder=binary.parent, seconds=seconds, env=lines[0], limits=lines[1]))
+
+    return write

@@ -1,14 +1,22 @@
 """Runs the suite of one kind of subject on several subjects in one process, so that what it needs is imported once.
 
 Usage: ``python judge_subjects.py OPTION FOLDER SELECTION SPEC...``; the selection is pytest's ``-k``.
-Each subject's report is written to ``FOLDER/SPEC/``.
+Each subject's report is written to ``FOLDER/SPEC/``. It ends with whoever started it, however that ends.
 """
 
+import ctypes
+import os
+import signal
 import sys
 import time
 from pathlib import Path
 
-import pytest
+PARENT = os.getppid()
+ctypes.CDLL(None).prctl(1, signal.SIGTERM)  # PR_SET_PDEATHSIG; before anything that takes time
+if os.getppid() != PARENT:
+    sys.exit("the process that asks for the judgement is gone")
+
+import pytest  # noqa: E402
 
 
 def main(option: str, folder: Path, selection: str, specs: list[str]) -> None:

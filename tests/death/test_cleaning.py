@@ -32,25 +32,6 @@ trap '' TERM INT HUP
 setsid "$0" daemon </dev/null >/dev/null 2>&1 &
 while :; do sleep 1000; done
 """
-ROW = """
-name = "hangs"
-title = "A harness that hangs"
-homepage = "https://example.org"
-dialect = "chat"
-streams = false
-scenarios = ["edit_file"]
-[install]
-kind = "preinstalled"
-path = "{folder}"
-version = "1"
-commands = {{ hangs = "hangs" }}
-[agent]
-command = "hangs {{instruction}}"
-timeout_sec = 600
-[shell]
-tool = "run"
-argument = "line"
-"""
 LEAVES = """
 import os, subprocess, sys
 from pytest_harness.owners import marked, temporary_folder
@@ -222,16 +203,13 @@ def freeze_keeper(owner):
 
 
 @pytest.fixture
-def killed(tmp_path, temporary, running):
+def killed(tmp_path, temporary, running, write_toy):
     """Starts pytest on a harness that hangs, kills it when the harness runs, and gives the folder in which it was started."""
 
     def kill(*options, frozen=False):
         folder = tmp_path / "run"
-        (folder / "bin").mkdir(parents=True)
-        (folder / "bin" / "hangs").write_text(HANGS)
-        (folder / "bin" / "hangs").chmod(0o755)
-        (folder / "hangs.toml").write_text(ROW.format(folder=folder / "bin"))
-        command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "--harness=hangs", f"--seams={folder}", *options]
+        write_toy(folder, "hangs", HANGS, does="hangs", seconds=600)
+        command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "--harness=hangs", f"--seams={folder / 'seams'}", *options]
         command.append(f"--basetemp={tmp_path / 'basetemp'}")
         with (tmp_path / "log").open("wb") as log:
             run = subprocess.Popen(command, cwd=folder, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True)
@@ -268,3 +246,15 @@ def cleaned(folder):
     """What ``doctor --clean`` says."""
     command = [sys.executable, "-m", "pytest_harness.cli", "doctor", "--clean"]
     return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=True).stdout
+
+
+@pytest.mark.usefixtures("nothing_left")
+def test_what_judges_the_saboteurs_ends_with_the_test_that_started_it(tmp_path, running):
+    (tmp_path / "hangs.py").write_text("import pathlib, time\npathlib.Path('begun').touch()\ntime.sleep(1000)\n")
+    judges = [sys.executable, Path(__file__).parents[1] / "judge_subjects.py", "--runtime", tmp_path, "test", "hangs:Runtime"]
+    starts = [sys.executable, "-c", "import subprocess, sys; subprocess.run(sys.argv[1:])", *judges]
+    environment = os.environ | {"PYTHONPATH": str(tmp_path)}
+    with subprocess.Popen(starts, cwd=tmp_path, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as test:
+        assert eventually((tmp_path / "begun").exists, bool, PATIENCE_SEC)
+        test.kill()
+    assert eventually(lambda: running(str(tmp_path)), lambda found: not found, PATIENCE_SEC) == []

@@ -27,46 +27,18 @@ HOSTILE = {
     "files": "mkdir /root/many; cd /root/many; touch {1..5000} || exit 1",
     "remembers": "sleep 1000 | python3 -c \"import sys; held = b'x' * (400 << 20); sys.stdin.read()\"",
 }
-ROW = """
-name = "{name}"
-title = "A harness that {name}"
-homepage = "https://example.org"
-dialect = "chat"
-streams = false
-scenarios = ["edit_file"]
-[install]
-kind = "preinstalled"
-path = "{folder}"
-version = "1"
-commands = {{ {name} = "{name}" }}
-[agent]
-command = "{name} {{instruction}}"
-env = {{ URL = "{{url}}/v1", KEY = "{{key}}", MODEL = "{{model}}" }}
-timeout_sec = {seconds}
-[limits]
-output_mb = 8
-disk_mb = 32
-memory_mb = 256
-processes = 100
-[shell]
-tool = "run"
-argument = "line"
-"""
+LIMITS = {"output_mb": 8, "disk_mb": 32, "memory_mb": 256, "processes": 100}
 
 
 @pytest.fixture(scope="module")
-def attempts(tmp_path_factory, run_pytest, running):
+def attempts(tmp_path_factory, run_pytest, running, write_toy):
     """By harness: what the report says of its attempt. All of them ran beside each other and beside a harness that behaves."""
     folder = tmp_path_factory.mktemp("hostile")
-    (folder / "seams").mkdir()
-    (folder / "bin").mkdir()
     (folder / "temporary").mkdir()
+    env = {"URL": "{url}/v1", "KEY": "{key}", "MODEL": "{model}"}
     for name, behaviour in HOSTILE.items():
-        program = folder / "bin" / name
-        program.write_text(f"{ASK}{behaviour}\n")
-        program.chmod(0o755)
-        row = ROW.format(name=name, folder=folder / "bin", seconds=8 if name in {"hangs", "forks"} else 60)
-        (folder / "seams" / f"{name}.toml").write_text(row)
+        seconds = 8 if name in {"hangs", "forks"} else 60
+        write_toy(folder, name, f"{ASK}{behaviour}\n", does=name, seconds=seconds, env=env, limits=LIMITS)
     named = [f"--harness={name}" for name in ("tiny-agent", *HOSTILE)]
     seams = [f"--seams={folder / 'seams'}", f"--seams={EXAMPLE / 'seams'}"]
     environment = {"TMPDIR": str(folder / "temporary")}

@@ -55,36 +55,13 @@ found = {
 }
 Path("/logs/agent/found.json").write_text(json.dumps(found))
 """
-ROW = """
-name = "probe"
-title = "A harness that looks around"
-homepage = "https://example.org"
-dialect = "chat"
-streams = false
-scenarios = ["edit_file"]
-[install]
-kind = "preinstalled"
-path = "{folder}"
-version = "1"
-commands = {{ probe = "probe" }}
-[agent]
-command = "probe {{instruction}}"
-env = {{ PROBE_URL = "{{url}}", PROBE_KEY = "{{key}}", PROBE_MODEL = "{{model}}" }}
-timeout_sec = 120
-[shell]
-tool = "run"
-argument = "line"
-"""
 
 
 @pytest.fixture(scope="module")
-def looked(tmp_path_factory):
+def looked(tmp_path_factory, write_toy):
     """What the harness found, and the evidence."""
     folder = tmp_path_factory.mktemp("looked")
-    (folder / "bin").mkdir()
     (folder / "log").touch()
-    (folder / "probe.toml").write_text(ROW.format(folder=folder / "bin"))
-    program = folder / "bin" / "probe"
     with (
         pytest.MonkeyPatch.context() as patch,
         BackgroundServer(ScriptedEngine(Script((Step("Nothing."),)), api_key="sk-engine")) as server,
@@ -93,9 +70,9 @@ def looked(tmp_path_factory):
         patch.setenv("OPERATORS_KEY", "OPERATOR")
         url = server.listen().url
         shared = SharedEngine(url, "sk-engine", "scripted", str(folder / "log"), {}, {})
-        program.write_text(PROBE.replace("ENGINE", url.rpartition(":")[2]))
-        program.chmod(0o755)
-        seam = SeamTable.load(folder)["probe"]
+        env = {"PROBE_URL": "{url}", "PROBE_KEY": "{key}", "PROBE_MODEL": "{model}"}
+        write_toy(folder, "probe", PROBE.replace("ENGINE", url.rpartition(":")[2]), does="looks around", seconds=120, env=env)
+        seam = SeamTable.load(folder / "seams")["probe"]
         spec = RolloutSpec(seam, "local", "scripted", ScenarioTable.load()["edit_file"])
         options = {"evidence_dir": folder / "evidence", "run_id": "run", "requirements": "2026.12", "shared": shared}
         evidence = run_rollout(spec, provision(seam), **options)
