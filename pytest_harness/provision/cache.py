@@ -99,11 +99,15 @@ class Entry:
         used = [Entry(self.root, name).own_facts() for name in facts.uses] if facts else []
         return facts if all(each is not None and not each.uses for each in used) else None
 
+    def _interpreters(self) -> Iterator[Path]:
+        """The Python of a virtual environment in it: a link, which leads nowhere once the Python that it was made from has gone."""
+        return (place / "bin" / "python" for place in self.tree.iterdir() if (place / "pyvenv.cfg").exists())
+
     def own_facts(self) -> Facts | None:
         """The same, whatever is with the entries that it uses."""
         try:
             facts = Facts.model_validate_json(read_text(self.manifest))
-            whole = self.tree.is_dir() and all(Path(path).exists() for path in facts.mounts)
+            whole = any(self.tree.iterdir()) and all(path.exists() for path in (*map(Path, facts.mounts), *self._interpreters()))
         except (OSError, ValueError, TextFileError):
             return None
         return facts if whole else None

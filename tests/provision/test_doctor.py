@@ -3,6 +3,7 @@
 import errno
 import os
 import shutil
+import sys
 from pathlib import Path
 
 import pytest
@@ -185,6 +186,33 @@ def test_manifests_that_use_themselves_or_each_other_are_not_whole(tmp_path, oth
         facts = Facts(version="1", digest="d", mounts=(), uses=(used.name,), seconds=1)
         entry.manifest.write_text(facts.model_dump_json())
     assert lines(cache)["node/one"].state == "incomplete"
+
+
+def _emptied(entry):
+    shutil.rmtree(entry.tree)
+    entry.tree.mkdir()
+
+
+def _without_its_base(entry):
+    (entry.tree / "venv" / "bin" / "python").unlink()
+    (entry.tree / "venv" / "bin" / "python").symlink_to("gone")
+
+
+@pytest.mark.parametrize("break_it", [_emptied, _without_its_base])
+def test_an_engine_of_which_something_has_gone_is_not_whole(tmp_path, break_it):
+    cache = Cache(tmp_path)
+    entry = Entry(cache.root, "engine/trl/1-somewhere-12345678")
+
+    def make(making: Making) -> Made:
+        (making.tree / "venv" / "bin").mkdir(parents=True)
+        (making.tree / "venv" / "pyvenv.cfg").touch()
+        (making.tree / "venv" / "bin" / "python").symlink_to(sys.executable)
+        return Made(version="1", digest="d")
+
+    cache.obtain(entry, "it", make, lambda _: None)
+    assert lines(cache)[entry.name].state == "ok"
+    break_it(entry)
+    assert lines(cache)[entry.name].state == "incomplete"
 
 
 @pytest.mark.parametrize("make", [Path.touch, os.mkfifo, lambda path: path.symlink_to("nowhere")])
