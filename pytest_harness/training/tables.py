@@ -46,7 +46,7 @@ MISSING = Cell(0, ())
 
 @dataclass(frozen=True)
 class Table:
-    """Rows are subjects (harness, version, sandbox, engine), columns scenarios."""
+    """Rows are subjects (harness, version, sandbox, engine), columns scenarios: those that were run, and those that a row declares."""
 
     scenarios: tuple[str, ...]
     rows: Mapping[str, Mapping[str, Cell]]
@@ -54,6 +54,11 @@ class Table:
     def cell(self, subject: str, scenario: str) -> Cell:
         """The cell, also where nothing is known."""
         return self.rows.get(subject, {}).get(scenario, MISSING)
+
+    @property
+    def never_run(self) -> tuple[str, ...]:
+        """The scenarios that are declared, and of which nobody has an attempt."""
+        return tuple(each for each in self.scenarios if all(self.cell(subject, each).state == "missing" for subject in self.rows))
 
     def mean(self, subject: str) -> float | None:
         """Each scenario that was graded counts the same; None where none was. ``coverage`` says of how many it is."""
@@ -67,8 +72,10 @@ class Table:
 def evaluation_table(evidences: Iterable[Evidence]) -> Table:
     """The table of these episodes, in whatever order they come."""
     tries: defaultdict[tuple[str, str], defaultdict[int, dict[str, tuple[str, float | None]]]] = defaultdict(lambda: defaultdict(dict))
+    scenarios: set[str] = set()
     for evidence in evidences:
         manifest = evidence.manifest
+        scenarios |= {manifest.scenario.name, *manifest.seam.scenarios}
         version = manifest.versions.get("harness") or "of unknown version"
         subject = f"{manifest.harness} {version} in {manifest.sandbox} on {manifest.engine}"
         slot = tries[subject, manifest.scenario.name][manifest.attempt]
@@ -77,7 +84,7 @@ def evaluation_table(evidences: Iterable[Evidence]) -> Table:
     for (subject, scenario), attempts in sorted(tries.items()):
         first = (_first_graded(slot) for _, slot in sorted(attempts.items()))
         rows[subject][scenario] = Cell(len(attempts), tuple(reward for reward in first if reward is not None))
-    return Table(tuple(sorted({scenario for _, scenario in tries})), dict(rows))
+    return Table(tuple(sorted(scenarios)), dict(rows))
 
 
 def _first_graded(slot: Mapping[str, tuple[str, float | None]]) -> float | None:

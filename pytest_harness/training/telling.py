@@ -70,13 +70,16 @@ def print_accounts(accounts: Sequence[Account], table: Table, console: Console) 
     console.print(grid)
     grid = Grid(box=SIMPLE_HEAD, pad_edge=False, title="mean rewards (attempts that were graded)", title_justify="left")
     grid.add_column("harness")
-    for scenario in (*table.scenarios, "mean", "scenarios"):
+    run = [scenario for scenario in table.scenarios if scenario not in table.never_run]
+    for scenario in (*run, "mean", "scenarios"):
         grid.add_column(Text(scenario), justify="right")
     for subject in table.rows:
         mean, (graded, of) = table.mean(subject), table.coverage(subject)
-        cells = [str(table.cell(subject, scenario)) for scenario in table.scenarios]
+        cells = [str(table.cell(subject, scenario)) for scenario in run]
         grid.add_row(Text(subject), *cells, NONE if mean is None else f"{mean:.3g}", f"{graded} of {of}")
     console.print(grid)
+    if table.never_run:
+        console.print(f"declared, and run by nobody: {', '.join(table.never_run)}", highlight=False, markup=False, soft_wrap=True)
 
 
 def write_accounts(accounts: Sequence[Account], table: Table, folder: Path) -> Path:

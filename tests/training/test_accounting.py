@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import io
 import itertools
 import json
 from dataclasses import replace
 
 import pytest
+from rich.console import Console
 
 from pytest_harness.saboteurs import surgery
 from pytest_harness.training import account, evaluation_table
 from pytest_harness.training.accounting import Prices
+from pytest_harness.training.telling import print_accounts
 
 SUBJECT = "pi 1.6.0 in local on scripted"
 
@@ -101,3 +104,14 @@ def test_a_graded_zero_is_not_replaced_by_a_later_try_in_whatever_order_they_are
 def test_another_attempt_is_no_try_of_the_first(healthy):
     both = [rewarded(healthy.pi(), 0.0, mark="a"), rewarded(healthy.pi(), 1.0, number=2, mark="b")]
     assert str(evaluation_table(both).cell(SUBJECT, "edit_file")) == "0.5 (2)"
+
+
+def test_a_scenario_that_is_declared_and_was_never_run_is_missing_and_counts_in_the_coverage(healthy):
+    evidence = healthy.pi()
+    seam = evidence.manifest.seam.model_copy(update={"scenarios": ("edit_file", "explore")})
+    table = evaluation_table([surgery.with_manifest(evidence, seam=seam)])
+    assert (table.scenarios, table.never_run) == (("edit_file", "explore"), ("explore",))
+    assert (table.cell(SUBJECT, "explore").state, table.mean(SUBJECT), table.coverage(SUBJECT)) == ("missing", 1.0, (1, 2))
+    told = io.StringIO()
+    print_accounts((), table, Console(file=told, width=160))
+    assert "declared, and run by nobody: explore\n" in told.getvalue()
