@@ -98,6 +98,10 @@ def _folder(text: str | Path) -> Path:
     """The folder that an argument names. An empty one, as of a variable that is not set, would be the current folder."""
     if text == "":
         fail("an empty path names no folder; name the folder, or . for the current one")
+    try:
+        Path(text).resolve()
+    except (OSError, RuntimeError, ValueError):  # a link that leads to itself, or a NUL
+        fail(f"{str(text)!r} leads nowhere; name a folder")
     return Path(text)
 
 

@@ -38,7 +38,7 @@ def load_catalogue(version: str | None = None, subject: Subject = "seam") -> Cat
     Raises RequirementsError if there is no such set, it says nothing of the subject, or its file is not as it should be.
     """
     newest = _newest(subject)
-    version = version or newest
+    version = newest if version is None else version
     own = [path for path in set_files(version)[1:] if path.parent.name == subject]
     catalogue = (read_catalogue(own[0]) if own else _whole(version)).of(subject)
     if not catalogue.requirements:
@@ -49,7 +49,7 @@ def load_catalogue(version: str | None = None, subject: Subject = "seam") -> Cat
 def read_set(version: str | None = None) -> Catalogue:
     """A whole set, for all subjects, the newest by default; the newest comes with the drafts. Raises RequirementsError."""
     newest = catalogue_versions()[-1]
-    version = version or newest
+    version = newest if version is None else version
     return with_drafts(_whole(version), _drafts()) if version == newest else _whole(version)
 
 

@@ -12,6 +12,7 @@ from pytest_harness.reports.again import ReportError, read_report
 from pytest_harness.reports.files import page_names
 from pytest_harness.reports.published import PublishError
 from pytest_harness.reports.published import read_report as read_published
+from pytest_harness.requirements import RequirementsError
 
 EVIDENCE = Path(__file__).resolve().parents[2] / "fixtures" / "evidence"
 FORMS = {"report.json", "index.html", "matrix.md", "ctrf.json", "junit.xml", "badge.json", "pages"}
@@ -116,3 +117,17 @@ def test_a_published_report_and_one_of_a_run_are_refused_for_the_same_reason(tmp
     reasons = {str(error.value).rpartition("; ")[0] for error in (of_a_run, published)}
     assert len(reasons) == 1
     assert reasons.pop().startswith(f"{path} ")
+
+
+def test_a_folder_that_leads_to_itself_is_one_sentence(written, report, tmp_path):
+    (tmp_path / "loop").symlink_to("loop")
+    for arguments in ((tmp_path / "loop",), (written / "evidence", "--report-dir", tmp_path / "loop" / "below")):
+        code, _, said = report(*arguments)
+        assert code == 4
+        assert "loop" in said
+        assert said.count("\n") == 1
+
+
+def test_an_empty_requirement_set_is_not_the_newest(written, tmp_path):
+    with pytest.raises(RequirementsError, match="there is no requirement set ''"):
+        cli.app(["judge", str(written / "evidence"), "--requirements", "", "--report-dir", str(tmp_path)], standalone_mode=False)
