@@ -122,5 +122,8 @@ def _refused() -> Iterator[None]:
 
 
 def is_below(store: object, folder: Path) -> bool:
-    """Whether the target is a folder of this machine inside ``folder``, which would then be sent into itself."""
-    return isinstance(store, FileSystem) and store.local and Path(store.root).resolve().is_relative_to(folder.resolve())
+    """Whether what is sent of ``folder`` would come to lie in it, or be it: the target is a folder of this machine."""
+    if not isinstance(store, FileSystem) or not store.local:
+        return False
+    source = folder.resolve()
+    return (Path(store.root).resolve() / source.name).is_relative_to(source)

@@ -44,10 +44,14 @@ def push(folders: Sequence[Path], url: str, console: Console, *, dry_run: bool, 
     """Look through the folders, say what goes where, and send it. Raises PushError, EvidenceError."""
     from pytest_harness.pushing.anywhere import is_below  # noqa: PLC0415 (an extra)
 
+    if not url:
+        raise PushError(
+            "--to is empty, as a variable is that is not set; name a folder, s3://, gs://, sftp://, or hf://datasets/OWNER/NAME"
+        )
     store = open_store(url)
     for folder in folders:
         if is_below(store, folder):
-            raise PushError(f"{store.where} lies in {folder}, which would be sent into itself; name a place outside of it")
+            raise PushError(f"{folder} would be sent into itself at {store.where}; name a place outside of it")
     items = gather(folders)
     check(items, packed=packed)
     plan = Plan(store.states(items), items)

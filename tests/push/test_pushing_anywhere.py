@@ -128,10 +128,20 @@ def test_the_index_names_what_arrived_by_its_digest(place, evidence, push):
     assert index == {"arrived": {item.name: item.sha256 for item in gather([evidence])}, "sending": []}
 
 
-def test_a_place_inside_what_is_sent_is_refused(evidence, push):
-    code, _, said = push(evidence, "--to", evidence / "copy")
+@pytest.mark.parametrize("below", ["copy", "", ".."], ids=["inside", "the folder", "where it lies"])
+def test_a_place_where_what_is_sent_would_come_to_lie_in_itself_is_refused(evidence, push, below):
+    code, _, said = push(evidence, "--to", evidence / below)
     assert (code, said.count("\n")) == (cli.USAGE_ERROR, 1)
     assert "would be sent into itself" in said
+
+
+def test_an_empty_place_is_not_the_current_folder(tmp_path, monkeypatch, evidence, push):
+    monkeypatch.chdir(tmp_path)
+    before = sorted(tmp_path.iterdir())
+    code, _, said = push(evidence, "--to", "")
+    assert (code, said.count("\n")) == (cli.USAGE_ERROR, 1)
+    assert said.startswith("error: --to is empty")
+    assert sorted(tmp_path.iterdir()) == before
 
 
 @pytest.mark.parametrize(
