@@ -49,6 +49,21 @@ def test_the_id_of_the_reply_comes_first_then_tool_calls_then_the_text(healthy):
     assert how(evidence) == [(0, "calls"), (1, "calls"), (2, "text")]
 
 
+def test_tool_calls_under_other_ids_are_those_of_the_one_call_that_made_them(healthy):
+    """As opencode 1.18.33 logs those of Gemini's wire; where two steps tell the same calls, neither is taken for the one that made them."""
+
+    def rename(steps):
+        forgetting("extra", "observation", "message")(steps)
+        for step in steps:
+            for place, call in enumerate(step.get("tool_calls", [])):
+                call["tool_call_id"] = f"{step['step_id']}-{place}"
+
+    evidence = with_agent_steps(healthy.pi(), rename)
+    assert how(evidence) == [(0, "calls"), (1, "calls"), (2, "place")]
+    twice = with_agent_steps(evidence, lambda steps: steps[0].update(tool_calls=steps[1]["tool_calls"]))
+    assert how(twice) == [(0, "order"), (1, "order"), (2, "order")]
+
+
 def test_one_step_between_two_that_are_known_has_its_place(healthy):
     evidence = with_agent_steps(healthy.pi(), lambda steps: forgetting("extra", "tool_calls", "observation", "message")(steps[1:2]))
     assert how(evidence) == [(0, "reply"), (2, "reply"), (1, "place")]

@@ -1,21 +1,22 @@
 """Which step of the trajectory is which call on the wire: by what both sides name first, and by their order where that leaves one way.
 
-A step is put beside a call if, in this order, it names the id of the reply; its tool calls have the ids of the call's; its text is that of
-one call alone, of all or of those between two neighbours that are known. What is left between these is put side by side if it is as much on
-both sides: one on each side has its *place*, several have their *order* alone, and that is declared as ambiguous. A call that failed may be
-logged or not; a step that says nothing at all is one of those, if there is one.
+A step is put beside a call if, in this order, it names the id of the reply; its tool calls have the ids of the call's; its tool calls, or
+else its text, are those of one call alone, of all or of those between two neighbours that are known. What is left between these is put side
+by side if it is as much on both sides: one on each side has its *place*, several have their *order* alone, and that is declared as
+ambiguous. A call that failed may be logged or not; a step that says nothing at all is one of those, if there is one.
 """
 
 from __future__ import annotations
 
+import json
 import sys
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
 from pytest_harness.atif import Step
-from pytest_harness.contract.chat_wire import READERS, Reply, Turn, asked, chunks, conversation, document, is_stream, turns
+from pytest_harness.contract.chat_wire import READERS, Reply, Turn, asked, chunks, conversation, document, is_stream, parse_json, turns
 from pytest_harness.contract.memo import once_per_evidence
 from pytest_harness.contract.trajectory.reading import trace_of
 from pytest_harness.evidence.model import Call, Evidence
@@ -108,8 +109,9 @@ class _Aligner:
         self._by_name("reply", [(turn, reply_ids(turn.call)) for turn in everything], lambda step: step.names)
         ids = [(turn, frozenset(call.id for call in turn.harness.calls if isinstance(call.id, str) and call.id)) for turn in everything]
         self._by_name("calls", ids, _call_ids)
-        self._by_text(self._free(everything), self._left())
-        self._by_text_between_neighbours(everything)
+        self._by_what_is_said(everything, [number for number, _ in self._left()])
+        for run, between in self._gaps():  # a title and a summary may be the same few words
+            self._by_what_is_said([turn for turn in everything if turn.call.index in between], run)
         self._by_place()
         self._failures()
         self._by_place()
@@ -140,22 +142,20 @@ class _Aligner:
             if hits and all(hit is hits[0] for hit in hits):
                 self.found[number] = ((hits[0],), by)
 
-    def _by_text(self, free: list[Turn], left: list[tuple[int, Step]]) -> None:
-        """Texts that exist once on either side."""
-        texts: dict[str, list[Turn]] = defaultdict(list)
-        for turn in free:
-            texts[plain(_text(turn))].append(turn)
-        told = Counter(plain(step.text) for _, step in left)
-        for number, step in left:
-            text = plain(step.text)
-            if text and told[text] == 1 and len(texts[text]) == 1:
-                self.found[number] = ((texts[text][0],), "text")
+    def _by_what_is_said(self, among: list[Turn], run: Sequence[int]) -> None:
+        """What exists once on either side."""
+        self._once("calls", among, run, _calls_made, _calls_told)
+        self._once("text", among, run, lambda turn: plain(_text(turn)), lambda step: plain(step.text))
 
-    def _by_text_between_neighbours(self, everything: list[Turn]) -> None:
-        """A text of several calls, of which one alone lies there: a title and a summary may be the same few words."""
-        for run, between in self._gaps():
-            free = [turn for turn in self._free(everything) if turn.call.index in between]
-            self._by_text(free, [(number, self.steps[number]) for number in run])
+    def _once(self, by: By, among: list[Turn], run: Sequence[int], said: Callable[[Turn], str], told: Callable[[Step], str]) -> None:
+        owners: dict[str, list[Turn]] = defaultdict(list)
+        for turn in self._free(among):
+            owners[said(turn)].append(turn)
+        left = {number: told(self.steps[number]) for number in run if number not in self.found}
+        times = Counter(left.values())
+        for number, words in left.items():
+            if words and times[words] == 1 and len(owners[words]) == 1:
+                self.found[number] = ((owners[words][0],), by)
 
     def _by_place(self) -> None:
         for run, between in self._gaps():
@@ -220,6 +220,20 @@ def _wordless(step: Step) -> bool:
 
 def _call_ids(step: Step) -> frozenset[str]:
     return frozenset(call["tool_call_id"] for call in step.calls if isinstance(call.get("tool_call_id"), str) and call["tool_call_id"])
+
+
+def _calls_made(turn: Turn) -> str:
+    return _named((call.name, parse_json(call.arguments)) for call in turn.harness.calls)
+
+
+def _calls_told(step: Step) -> str:
+    return _named((call.get("function_name"), call.get("arguments")) for call in step.calls)
+
+
+def _named(calls: Iterable[tuple[Any, Any]]) -> str:
+    """Tool calls without their ids, as one text; empty where there are none, or one is without arguments that can be read."""
+    named = list(calls)
+    return json.dumps(named, sort_keys=True) if named and all(isinstance(arguments, dict) for _, arguments in named) else ""
 
 
 def _owner(owners: dict[str, list[Turn]], name: str) -> list[Turn] | None:
