@@ -176,9 +176,10 @@ def _held_in(key: Key, report: Report) -> list[str]:
 
 
 def _known(seam: ReportedSeam, requirement: ReportedRequirement) -> str | None:
-    """Why its row says that this requirement fails, if that is said of every scenario in which it does."""
-    scenarios = {attempt.id: attempt.scenario for attempt in seam.attempts}
-    failed_in = dict.fromkeys(scenarios[finding.attempt_id] for finding in requirement.findings)
+    """Why its row says that this requirement fails, if that is said of every scenario in which it does. What a known deviation excuses in
+    another scenario has findings too."""
+    failed = {attempt.id: attempt.scenario for attempt in seam.attempts if requirement.id not in attempt.results.get("deviation", ())}
+    failed_in = dict.fromkeys(failed[finding.attempt_id] for finding in requirement.findings if finding.attempt_id in failed)
     reasons = [known_failure(seam.known_failures, requirement.id, scenario) for scenario in failed_in]
     return "; ".join(dict.fromkeys(filter(None, reasons))) if all(reasons) else None
 

@@ -140,6 +140,18 @@ def test_a_failure_that_is_known_of_another_scenario_is_red(gate, pi, broken):
     assert not gate("").settle(knowing(pi, *(known(name, "edit_file") for name in broken)), TODAY).ok
 
 
+@pytest.mark.parametrize(("result", "ok"), [("deviation", True), ("failed", False)])
+def test_what_a_known_deviation_excuses_in_another_scenario_is_no_failure_that_nobody_knows(gate, pi, broken, result, ok):
+    (seam,) = pi.seams
+    other = seam.attempts[0].model_copy(update={"id": "other", "scenario": "edit_file", "results": {result: (BROKEN,)}})
+    (one,) = (each for each in seam.requirements if each.id == BROKEN)
+    both = one.model_copy(update={"findings": (*one.findings, one.findings[0].model_copy(update={"attempt_id": "other"}))})
+    requirements = tuple(both if each is one else each for each in seam.requirements)
+    seam = seam.model_copy(update={"attempts": (*seam.attempts, other), "requirements": requirements})
+    report = knowing(pi.model_copy(update={"seams": (seam,)}), *(known(name, "explore") for name in broken))
+    assert gate("").settle(report, TODAY).ok is ok
+
+
 def test_a_known_failure_keeps_validated_out_of_reach(gate, pi, broken):
     settled = gate("", "validated").settle(knowing(pi, *(known(name) for name in broken)), TODAY)
     assert settled.complaints == (f"--require validated: pi in local is unsupported: {pi.seams[0].why}",)
