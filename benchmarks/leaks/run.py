@@ -42,7 +42,7 @@ from pytest_harness.seams import SeamTable
 ROOT = Path(__file__).resolve().parents[2]
 MEASURED = Path(__file__).with_name("measured.json")
 PAGE = ROOT / "docs" / "scaling.md"
-BEGIN, END = "<!-- leaks: made by benchmarks/leaks/run.py -->\n", "<!-- /leaks -->\n"
+BEGIN, END = "<!-- leaks: made by benchmarks/leaks/run.py -->\n\n", "\n<!-- /leaks -->\n"
 WARMING = 20
 PER = 100
 MOST = {"resident memory, MB": 5.0, "objects of Python": 1000.0}
