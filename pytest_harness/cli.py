@@ -63,8 +63,6 @@ USAGE_ERROR = 4
 INTERRUPTED = 130
 """The exit code that shells give to what Ctrl-C ended."""
 
-Seams = Annotated[list[Path] | None, typer.Option("--seams", metavar="DIR", help="A folder with seam rows of your own; repeatable.")]
-
 
 ExpectedFailures = Annotated[
     Path | None,
@@ -105,6 +103,14 @@ def _folder(text: str | Path) -> Path:
     return Path(text)
 
 
+Seams = Annotated[
+    list[Path] | None, typer.Option("--seams", parser=_folder, metavar="DIR", help="A folder with seam rows of your own; repeatable.")
+]
+Scenarios = Annotated[
+    list[Path] | None, typer.Option("--scenarios", parser=_folder, metavar="DIR", help="A folder with scenarios of your own; repeatable.")
+]
+
+
 def _console() -> Console:
     """On a terminal as wide as that, else wide enough that no table is broken. What cannot be encoded is written as its escape."""
     if isinstance(sys.stdout, io.TextIOWrapper):
@@ -126,7 +132,7 @@ def command(version: Annotated[bool, typer.Option("--version", callback=_version
 @app.command()
 def info(
     seams: Seams = None,
-    scenarios: Annotated[list[Path] | None, typer.Option("--scenarios", metavar="DIR", help="A folder with scenarios of your own.")] = None,
+    scenarios: Scenarios = None,
 ) -> None:
     """List the harnesses, scenarios, requirement sets and saboteurs that are there."""
     from pytest_harness import saboteurs  # noqa: PLC0415 (only this command lists them)
@@ -188,7 +194,7 @@ def rollout(
     rehearsal: Rehearsal = False,
     policy_version: PolicyVersion = None,
     seams: Seams = None,
-    scenarios: Annotated[list[Path] | None, typer.Option("--scenarios", metavar="DIR", help="A folder with scenarios of your own.")] = None,
+    scenarios: Scenarios = None,
 ) -> None:
     """Collect episodes: evidence, and a ledger of them. The same command goes on where it stopped. Exit code 1 if any was dropped."""
     from pytest_harness.collect.collector import Interrupted  # noqa: PLC0415 (only this command collects)
@@ -519,7 +525,7 @@ def bisect(
     engine: Annotated[str, typer.Option(metavar="NAME", help="What samples: scripted, or vllm, started for all.")] = "scripted",
     evidence_dir: Annotated[Path, typer.Option(parser=_folder, metavar="DIR", help="Where the evidence is kept.")] = BISECT_DIR,
     seams: Seams = None,
-    scenarios: Annotated[list[Path] | None, typer.Option("--scenarios", metavar="DIR", help="A folder with scenarios of your own.")] = None,
+    scenarios: Scenarios = None,
 ) -> None:
     """Find the release of a harness that broke a requirement, by halving between a good and a bad one."""
     from pytest_harness.bisection.command import Asked, bisect_releases  # noqa: PLC0415 (only this command bisects)

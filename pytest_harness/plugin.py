@@ -5,8 +5,10 @@ What a conformance run does is in ``session``, which is imported only when one w
 
 from __future__ import annotations
 
+import argparse
 import os
 import shlex
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -32,7 +34,9 @@ def pytest_addoption(parser: pytest.Parser, pluginmanager: pytest.PytestPluginMa
     group = parser.getgroup("harness", "harness conformance (inert unless a harness or evidence to replay is named)")
     short = _short_names_wanted(pluginmanager)
 
-    def option(name: str, metavar: str, text: str, *, default: object = None, repeat: bool = False, parse: type = str) -> None:
+    def option(
+        name: str, metavar: str, text: str, *, default: object = None, repeat: bool = False, parse: Callable[[str], object] = str
+    ) -> None:
         flags = [f"--{name}", f"--conformance-{name}"] if short else [f"--conformance-{name}"]
         group.addoption(
             *flags,
@@ -73,7 +77,7 @@ def pytest_addoption(parser: pytest.Parser, pluginmanager: pytest.PytestPluginMa
     )
     option("attempts", "N", "tries of each rollout (default: 1)", default=DEFAULTS["attempts"], parse=int)
     option("shard", "I/N", "only this part of the rollouts, such as 3/8; harness-conformance report --merge joins the parts")
-    option("replay", "DIR", "judge stored evidence again, start nothing", parse=Path)
+    option("replay", "DIR", "judge stored evidence again, start nothing", parse=_path)
     option("proxy", "SPEC", "judge a capture proxy: 'bundled', 'openenv', or an adapter class as module:Class")
     option("runtime", "SPEC", "judge a white-box runtime: 'bundled', 'openenv', or an adapter class as module:Class")
     option("verifier", "SPEC", "judge a sandbox with its verifier: 'local', a backend of Harbor, or a class of either kind as module:Class")
@@ -82,12 +86,12 @@ def pytest_addoption(parser: pytest.Parser, pluginmanager: pytest.PytestPluginMa
     option("llm-key-env", "NAME", "with --llm-url: the variable that holds the engine's key")
     option("sabotage", "NAME", "break the evidence in this known way before it is judged, to see the run go red")
     option("requirements", "VERSION", "requirement set (default: the newest frozen one)")
-    option("seams", "DIR", "a folder with seam rows of your own", repeat=True, parse=Path)
-    option("scenarios", "DIR", "a folder with scenarios of your own", repeat=True, parse=Path)
-    option("expected-failures", "FILE", "TOML: failures that make the run no redder, each with reason, link and expiry", parse=Path)
+    option("seams", "DIR", "a folder with seam rows of your own", repeat=True, parse=_path)
+    option("scenarios", "DIR", "a folder with scenarios of your own", repeat=True, parse=_path)
+    option("expected-failures", "FILE", "TOML: failures that make the run no redder, each with reason, link and expiry", parse=_path)
     option("require", "STATUS", "be red unless every seam has this verdict: validated")
-    option("evidence-dir", "DIR", f"where evidence is kept (default: {EVIDENCE_DIR})", default=EVIDENCE_DIR, parse=Path)
-    option("report-dir", "DIR", f"where the report is written (default: {REPORT_DIR}, for a replay {REPLAY_DIR})", parse=Path)
+    option("evidence-dir", "DIR", f"where evidence is kept (default: {EVIDENCE_DIR})", default=EVIDENCE_DIR, parse=_path)
+    option("report-dir", "DIR", f"where the report is written (default: {REPORT_DIR}, for a replay {REPLAY_DIR})", parse=_path)
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -128,6 +132,13 @@ def pytest_configure(config: pytest.Config) -> None:
             from pytest_harness.session.public import PublicWay  # noqa: PLC0415 (likewise)
 
             config.pluginmanager.register(PublicWay(config, session.plan, session.progress), "harness-conformance-public-way")
+
+
+def _path(text: str) -> Path:
+    """What a path's option says. An empty one, as of a variable that is not set, would be the current folder."""
+    if not text:
+        raise argparse.ArgumentTypeError("an empty path names nothing; name the folder or file, or . for the current folder")
+    return Path(text)
 
 
 def _given(config: pytest.Config, names: tuple[str, ...]) -> list[str]:

@@ -145,6 +145,10 @@ def bisect_releases(asked: Asked, console: Console) -> Answer:
 
     if (reason := check()) is not None:
         raise BisectError(reason)
+    try:
+        asked.evidence_dir.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise BisectError(f"--evidence-dir {asked.evidence_dir} cannot be written ({error.strerror}); name a folder of yours") from None
     releases = releases_from(seam, asked.good, asked.bad, say)
     say(f"{len(releases)} releases from {asked.good} to {asked.bad}: about {expected(len(releases))} of them are to be judged")
     with ExitStack() as stack:

@@ -126,6 +126,7 @@ def test_releases_before_a_release_count_only_if_an_end_is_one(monkeypatch):
         (["pi", "../x", "1.6.0", "--requirement=PAR-003"], "'../x' is no version of pi"),
         (["pi", "1.0.0", "1.6.0", "--requirement=PAR-003", "--engine=brain"], "--engine brain is not known"),
         (["pi", "1.0.0", "1.6.0", "--requirement=PAR-003", "--scenario=edit_fiel"], "did you mean edit_file"),
+        (["pi", "1.5.0", "1.6.0", "--requirement=PAR-003", "--evidence-dir=/proc/x"], "--evidence-dir /proc/x/pi cannot be written"),
         (["tiny-agent", "1", "2", "--requirement=PAR-003", f"--seams={EXAMPLE / 'seams'}"], "is installed already"),
     ],
 )

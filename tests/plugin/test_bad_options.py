@@ -13,6 +13,7 @@ OF_ROLLOUTS = [
     *(["--image=i"], ["--bake"], ["--public-url=https://a"], ["--public-port=1"], ["--tunnel=t"], ["--engine=vllm"]),
     *(["--full-matrix"], ["--attempts=3"], ["--llm-key-env=KEY"], ["--model=m"]),
 ]
+PATHS = ("seams", "scenarios", "evidence-dir", "report-dir", "expected-failures")
 
 SEAM = """
 name = "absent"
@@ -81,6 +82,8 @@ def refused(pytester):
         (["--harness=pi", "--expected-failures=nowhere"], "--expected-failures: nowhere is missing"),
         (["--replay=nowhere"], "--replay nowhere: there is no such folder"),
         (["--replay=."], "no evidence was found there"),
+        *((["--harness=pi", f"--{name}="], "an empty path names nothing") for name in PATHS),
+        (["--replay="], "an empty path names nothing"),
         *((["--replay=.", *given], f"{given[0].partition('=')[0]} is for rollouts, and --replay judges those") for given in OF_ROLLOUTS),
         *((["--proxy=bundled", *given], "is for runs of seams, and --proxy names another subject") for given in OF_ROLLOUTS[:-2]),
         (["--proxy=bundled", "--scenario=edit_file"], "--scenario is for runs of seams, and --proxy names another subject"),
