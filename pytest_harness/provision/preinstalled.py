@@ -10,6 +10,9 @@ from pytest_harness.provision.cache import ProvisionError
 from pytest_harness.provision.tools import ask, digest_of, file_lines
 from pytest_harness.seams import PreinstalledInstall
 
+# In the folder of a harness that is a repository too, what git, Python and pytest keep there and what our own runs leave is no part of it:
+# else each run would make another build of it, and no two rollouts would be of one.
+_NOT_THE_HARNESS = frozenset({".git", "__pycache__", ".pytest_cache", ".harness"})
 _VERSION = re.compile(r"\d+(?:\.\d+)+[^\s,;)]*")
 
 
@@ -51,5 +54,5 @@ def preinstalled_version(install: PreinstalledInstall, folder: Path) -> str:
 
 
 def preinstalled_digest(folder: Path) -> str:
-    """SHA-256 over every file of the folder."""
-    return digest_of(file_lines(folder, frozenset({".git", "__pycache__"})))
+    """SHA-256 over every file of the folder, save what a run leaves in it."""
+    return digest_of(file_lines(folder, _NOT_THE_HARNESS))

@@ -67,6 +67,15 @@ def test_the_digest_is_that_of_the_files(folder):
     assert provision(seam(folder)).digest != first
 
 
+@pytest.mark.parametrize("left", [".harness/evidence/manifest.json", ".pytest_cache/lastfailed", "bin/__pycache__/agent.pyc", ".git/index"])
+def test_what_a_run_leaves_in_the_folder_makes_no_other_build_of_the_harness(folder, left):
+    first = provision(seam(folder)).digest
+    path = folder / "agent" / left
+    path.parent.mkdir(parents=True)
+    path.write_text("x")
+    assert provision(seam(folder)).digest == first
+
+
 @pytest.mark.parametrize(
     ("old", "new", "sentence"),
     [
