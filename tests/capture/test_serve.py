@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import select
 import signal
 import socket
 import subprocess
 import sys
+import threading
 from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -223,6 +225,34 @@ def test_two_workers_on_one_port_know_every_session_and_lose_nothing(start) -> N
     assert [call.index for call in calls] == list(range(48))
     assert Counter(call.outcome for call in calls) == {"complete": 40, "budget_stop": 8}
     assert Counter(ask(number) for number in range(8)) == {"401": 8}
+    assert server.stop() == 0
+
+
+def test_twenty_sessions_at_the_same_time_have_the_calls_of_their_own_and_no_others(start) -> None:
+    server = start("--workers", "2")
+    sessions = [server.open(id=f"attempt-{number}") for number in range(20)]
+    all_there = threading.Barrier(len(sessions))
+
+    def said(session: dict) -> list[str]:
+        return [f"{session['id']}, turn {turn}" for turn in range(4)]
+
+    def play(session: dict) -> list[int]:
+        headers = {"authorization": f"Bearer {session['key']}"}
+        all_there.wait(60)
+        statuses = []
+        for text in said(session):
+            body = {"model": "any", "messages": [{"role": "user", "content": text}]}
+            reply = httpx.post(f"{server.capture}/v1/chat/completions", json=body, headers=headers, timeout=60, verify=False)
+            statuses.append(reply.status_code)
+        return statuses
+
+    with ThreadPoolExecutor(len(sessions)) as pool:
+        assert list(pool.map(play, sessions)) == [[200] * 4] * len(sessions)
+    for session in sessions:
+        server.admin.delete(f"/sessions/{session['id']}")
+        calls = server.calls(session["id"])
+        assert [json.loads(call.received.body)["messages"][0]["content"] for call in calls] == said(session)
+        assert {call.outcome for call in calls} == {"complete"}
     assert server.stop() == 0
 
 
