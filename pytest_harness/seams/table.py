@@ -96,7 +96,8 @@ class SeamTable:
             near = (difflib.get_close_matches(name, names, n=3, cutoff=0.55) for names in (programs, [*self._seams, *self._unavailable]))
             close = next(filter(None, near), [])
             hint = f"did you mean {' or '.join(close)}? " if close else ""
-            raise SeamError(f"there is no harness {name!r}; {hint}known: {', '.join(self._seams) or 'none'}") from None
+            known = f"known: {', '.join(self._seams) or 'none'}; the folder of a row of your own is named with --seams"
+            raise SeamError(f"there is no harness {name!r}; {hint}{known}") from None
 
     def get(self, spec: str) -> Seam:
         """The row that ``NAME[@VERSION]`` asks for; VERSION is an exact version of the harness, or ``latest``.
