@@ -30,6 +30,9 @@ LIMIT_SEC = 45.0
 OTHERS = 6
 """At most so many of the other channels are tried by themselves."""
 
+_NAMED_SWITCHES = 4
+"""More switches than that are told as a number: a folder with an environment in it names dozens."""
+
 _FORMS = 6
 _AT_LEAST_SEC = 5.0
 _MODEL_VENDOR = re.compile(r"^openai(?=[/.:])")
@@ -323,7 +326,10 @@ def _misused(seen: Seen) -> bool:
 
 def _named(way: Way) -> str:
     channels = way.channels[0].name if len(way.channels) == 1 else f"{len(way.channels)} channels"
-    return " and ".join((channels, *way.switches))
+    switches = (
+        tuple(way.switches) if len(way.switches) <= _NAMED_SWITCHES else (f"{len(way.switches)} switches for a run without a person",)
+    )
+    return " and ".join((channels, *switches))
 
 
 def _in_short(seen: Seen) -> str:

@@ -122,6 +122,11 @@ def test_the_number_of_tries_bounds_all_of_it(discovered):
     assert [line.partition(":")[0] for line in said.splitlines()] == ["try 1", "try 2", "try 3"]
 
 
+def test_many_switches_are_told_as_a_number(discovered):
+    _, _, said = discovered(variables=ACME, tries=1, mentioned=[f"ACME_{letter}_OFFLINE" for letter in "ABCDE"])
+    assert " channels and 5 switches for a run without a person: " in said
+
+
 def test_the_row_is_plain_toml_that_says_the_same(discovered):
     seam, text, _ = discovered(variables=ACME, tries=2)
     assert tomllib.loads(text)["agent"]["env"] == seam.agent.env
