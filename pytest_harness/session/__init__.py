@@ -25,7 +25,7 @@ from pytest_harness.session.outcome import category_of
 from pytest_harness.session.plan import VLLM, Attempt, plan_of
 from pytest_harness.session.prepare import Unready, prepare
 from pytest_harness.session.progress import Progress
-from pytest_harness.session.rendering import write_section
+from pytest_harness.session.rendering import tell_report, write_report, write_section
 from pytest_harness.session.reporting import report_of
 from pytest_harness.session.shared_engine import start_vllm
 from pytest_harness.session.standard import Guard, attempts_of, standard_tests
@@ -189,7 +189,8 @@ class ConformanceSession:
 
         self.settled = self.plan.gate.settle(report_of(self.plan, self.judged, self.folders), self.plan.today)
         self.report = self.settled.report
-        self.report_path = write_files(self.report, self.plan.report_dir, stored_evidence(self.report))
+        told, folder = self.report, self.plan.report_dir
+        self.written = write_report(session, folder, lambda: write_files(told, folder, stored_evidence(told)))
         if not self.settled.ok and session.exitstatus == pytest.ExitCode.OK:
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
@@ -221,8 +222,7 @@ class ConformanceSession:
             print_settled(self.settled, console)
 
         write_section(self.config, terminalreporter, "harness conformance", print_all)
-        terminalreporter.write_line(f"report: {shown(self.report_path)}")
-        terminalreporter.write_line(f"report: {shown(self.report_path.with_name(PAGE))}")
+        tell_report(terminalreporter, self.written, PAGE)
 
     def _tell_missing(self, terminalreporter: pytest.TerminalReporter) -> None:
         if self._collects_only or (said := self.guard.sentence()) is None:

@@ -17,15 +17,15 @@ import pytest
 
 from pytest_harness import __version__
 from pytest_harness.places import REPORT_DIR
-from pytest_harness.reports.build import shown
-from pytest_harness.reports.cases import CaseReport, CaseResult, print_report, write_report
+from pytest_harness.reports.cases import CaseReport, CaseResult, print_report
+from pytest_harness.reports.cases import write_report as write_cases
 from pytest_harness.requirements import Catalogue, Requirement, RequirementsError, load_catalogue
 from pytest_harness.requirements import Subject as Kind
 from pytest_harness.resources import resource
 from pytest_harness.session import case_fixtures
 from pytest_harness.session.case_marks import REQUIREMENT
 from pytest_harness.session.outcome import CATEGORIES, DRAFT_NOT_MET, SHOULD_NOT_MET
-from pytest_harness.session.rendering import write_section
+from pytest_harness.session.rendering import tell_report, write_report, write_section
 from pytest_harness.session.standard import Guard
 from pytest_harness.wire import guarding
 from pytest_harness.wire.guarding import AdapterError
@@ -219,7 +219,8 @@ class CaseSession(ABC):
         """Write the report; a fault of the adapter beside the tests turns the run red too."""
         if self.results:
             self.report = self.report_of(self.results)
-            self.report_path = write_report(self.report, self.config.getoption("harness_report_dir") or REPORT_DIR)
+            judged, folder = self.report, self.config.getoption("harness_report_dir") or REPORT_DIR
+            self.written = write_report(session, folder, lambda: write_cases(judged, folder))
         if self.is_worker:
             told = {
                 "harness_faults": self.faults,
@@ -244,7 +245,7 @@ class CaseSession(ABC):
             terminalreporter.write_line(f"ERROR: {fault}", red=True)
         if (report := self.report) is not None:
             write_section(self.config, terminalreporter, f"{self.suite} conformance", lambda console: print_report(report, console))
-            terminalreporter.write_line(f"report: {shown(self.report_path)}")
+            tell_report(terminalreporter, self.written)
         if self.config.option.collectonly:
             return
         if not self.guard.tests:

@@ -58,3 +58,19 @@ def test_judging_again_writes_the_same_findings(folder, judged):
     command = [sys.executable, "-m", "pytest_harness.cli", "judge", "evidence", "--report-dir", "judged-again"]
     subprocess.run(command, cwd=folder, capture_output=True, text=True, check=True)
     assert {path: path.read_bytes() for path in folder.rglob("findings.json")} == findings
+
+
+def test_a_report_that_cannot_be_written_in_the_end_is_one_sentence_below_the_matrix(folder, run_pytest):
+    (folder / "taken" / "report.json").mkdir(parents=True)
+    done = run_pytest(folder, "--replay", "evidence/pi", "--report-dir", "taken", "-q")
+    assert done.returncode == 4, done.stdout + done.stderr
+    assert "required checks ran" in done.stdout
+    assert "ERROR: --report-dir taken cannot be written (report.json is no plain file there); name a folder of yours" in done.stdout
+    assert "Traceback" not in done.stdout + done.stderr
+
+
+def test_so_is_one_of_another_subject(tmp_path, run_pytest):
+    (tmp_path / "taken" / "runtime.json").mkdir(parents=True)
+    done = run_pytest(tmp_path, "--runtime=bundled", "--report-dir=taken", "-q", "-k", "test_nothing_of_one_episode_is_in_another")
+    assert "ERROR: --report-dir taken cannot be written (runtime.json is no plain file there)" in done.stdout, done.stdout + done.stderr
+    assert done.returncode == 4
