@@ -549,7 +549,7 @@ def serve(
     admin_key_env: Annotated[str | None, typer.Option(metavar="NAME", help="The variable that holds the admin key.")] = None,
     no_admin_key: Annotated[bool, typer.Option("--no-admin-key", help="An admin API without a key; on loopback only.")] = False,
     journal_dir: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="Where calls are recorded; a new temporary folder by default.")
+        Path | None, typer.Option(parser=_folder, metavar="DIR", help="Where calls are recorded; a new temporary folder by default.")
     ] = None,
     workers: Annotated[int, typer.Option(metavar="N", help="Processes that serve the same ports.")] = 1,
     level: Annotated[str, typer.Option(help="What the engine must return: tokens, logprobs or text. Only tokens may train.")] = "tokens",
@@ -607,7 +607,7 @@ def doctor(
         bool, typer.Option("--clean", help="Take away what killed runs have left: processes, folders, containers of ours, and no others.")
     ] = False,
     evidence_dir: Annotated[
-        list[Path] | None, typer.Option(metavar="DIR", help="Look here too for what killed rollouts have left; repeatable.")
+        list[Path] | None, typer.Option(parser=_folder, metavar="DIR", help="Look here too for what killed rollouts have left; repeatable.")
     ] = None,
     install_vllm: Annotated[bool, typer.Option("--install-vllm", help="Install what --engine=vllm starts ahead of its first use.")] = False,
     names: Annotated[list[str] | None, typer.Argument(metavar="[HARNESS]...", help="With --clear: only these.")] = None,
@@ -683,7 +683,7 @@ def new_seam(
     discover: Annotated[bool, typer.Option("--discover", help="Install it, run it in the sandbox, and find out the rest.")] = False,
     tries: Annotated[int, typer.Option(metavar="N", help="With --discover: at most so many runs.")] = 30,
     limit: Annotated[float, typer.Option(metavar="SECONDS", help="With --discover: the time limit of each.")] = 45,
-    folder: Annotated[Path, typer.Option("--into", metavar="DIR", help="The folder for the row.")] = Path("seams"),
+    folder: Annotated[Path, typer.Option("--into", parser=_folder, metavar="DIR", help="The folder for the row.")] = Path("seams"),
 ) -> None:
     """Write a row for a harness with what can be found out about it, and say how to run it."""
     from pytest_harness.discovery.command import Asked, new_row  # noqa: PLC0415 (only this command looks for a harness)

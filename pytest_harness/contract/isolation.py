@@ -101,7 +101,7 @@ def each_attempt_has_a_key_of_its_own(evidence: Evidence) -> Iterator[Fault]:
         raise Unverifiable("the evidence holds no digest of the attempt's key")
     guesses = (*GUESSABLE, manifest.harness, manifest.attempt_id, manifest.run_id, manifest.model, evidence.name)
     for guess in guesses:
-        if manifest.key_digest == hashlib.sha256(guess.encode()).hexdigest():
+        if manifest.key_digest == hashlib.sha256(guess.encode(errors="surrogatepass")).hexdigest():
             yield Fault(None, "a key that nobody can guess", repr(guess), "manifest.json key_digest")
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import shlex
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -82,7 +83,7 @@ def _check(asked: Asked) -> None:
             raise SeamError(f"{option} is empty; give it a value or leave it out")
     if asked.discover and not (asked.npm or asked.pypi or asked.command):
         raise SeamError("--discover runs a harness: name it with --npm PACKAGE, --pypi PACKAGE or --command PROGRAM")
-    if asked.tries < 1 or asked.limit_sec <= 0:
+    if asked.tries < 1 or not 0 < asked.limit_sec < math.inf:
         raise SeamError("--tries and --limit must be above 0")
     try:
         shlex.split(asked.command or "")

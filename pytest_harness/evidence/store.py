@@ -9,6 +9,7 @@ from __future__ import annotations
 import itertools
 import json
 import os
+import re
 import shutil
 import tempfile
 from collections.abc import Iterator
@@ -26,6 +27,7 @@ from pytest_harness.textfile import TextFileError, read_text
 MANIFEST = "manifest.json"
 CALLS = "calls.ndjson"
 FILE_FOLDERS = ("trial", "native", "engine")
+_HALF = re.compile("[\ud800-\udfff]")
 AGAIN = "restore it or run the rollout again"
 
 
@@ -167,6 +169,8 @@ def _parse[Model: BaseModel](model: type[Model], path: Path, text: str, line: in
             raise EvidenceError(
                 f"{where} is evidence of version {version}, this reader knows up to {EVIDENCE_VERSION}; use a newer harness-conformance"
             )
+    if line is not None and "\\ud" in text.lower() and _HALF.search(json.dumps(document, ensure_ascii=False)):
+        raise EvidenceError(f"{where} holds half of a character, which nobody can have sent; {AGAIN}")
     try:
         return model.model_validate(document)
     except ValidationError as error:

@@ -24,10 +24,11 @@ def ctrf(report: Report) -> dict[str, Any]:
     counts = Counter(STATUS[entry.outcome] for entry in listed)
     starts = [_milliseconds(attempt.started_at) for seam in report.seams for attempt in seam.attempts]
     written = _milliseconds(report.written_at)
+    name = f"harness-conformance:{report.run_id}:{report.written_at}".encode(errors="backslashreplace").decode()
     return {
         "reportFormat": "CTRF",
         "specVersion": SPEC,
-        "reportId": str(uuid.uuid5(uuid.NAMESPACE_URL, f"harness-conformance:{report.run_id}:{report.written_at}")),
+        "reportId": str(uuid.uuid5(uuid.NAMESPACE_URL, name)),
         "timestamp": report.written_at,
         "generatedBy": f"harness-conformance {report.harness_conformance}",
         "results": {

@@ -90,10 +90,18 @@ def test_a_program_that_says_no_version_is_written_down_so(tmp_path, program):
         (["mine", "--command", "a {instruction} b"], "{instruction} must be its end"),
         (["mine", "--command", "a", "--tries", "0"], "--tries and --limit must be above 0"),
         (["mine", "--command", "a", "--limit", "0"], "--tries and --limit must be above 0"),
+        (["mine", "--command", "a", "--limit", "nan"], "--tries and --limit must be above 0"),
+        (["mine", "--command", "a", "--limit", "inf"], "--tries and --limit must be above 0"),
     ],
 )
 def test_what_cannot_be_is_one_sentence(refused, tmp_path, arguments, sentence):
     assert sentence in refused(*arguments, "--into", tmp_path)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_empty_folder_for_the_row_is_not_the_current_one(refused, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert "an empty path names no folder" in refused("mine", "--into", "")
     assert list(tmp_path.iterdir()) == []
 
 

@@ -85,6 +85,18 @@ def test_a_lone_surrogate_is_reported_as_its_escape(record, judge, tmp_path):
     assert json.loads((record / FINDINGS).read_text(encoding="utf-8"))["judgements"]
 
 
+def test_half_of_a_character_in_a_call_is_refused_and_in_a_name_it_breaks_no_check(record, judge):
+    edit(record / "manifest.json", lambda manifest: manifest.update(run_id="\ud800"))
+    judge()
+    judgements = json.loads((record / FINDINGS).read_text(encoding="utf-8"))["judgements"]
+    assert "error" not in {each["result"] for each in judgements}
+    calls = (record / "calls.ndjson").read_text(encoding="utf-8")
+    (record / "calls.ndjson").write_text(calls.replace('"id":"', '"id":"\\ud83d', 1), encoding="utf-8")
+    code, _, said = judge()
+    assert (code, said.count("\n")) == (cli.USAGE_ERROR, 1)
+    assert "calls.ndjson, line 1 holds half of a character" in said
+
+
 def test_a_name_is_no_markup(record, judge, tmp_path):
     edit(record / "manifest.json", lambda manifest: manifest.update(harness="[bold] [red]x"))
     _, out, said = judge(report_dir=tmp_path / "[" / "red]")
