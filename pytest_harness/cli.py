@@ -442,7 +442,7 @@ def _export(
         fail(str(error))
     for sentence in exported.refused:
         console.print(f"not exported: {sentence}", highlight=False, markup=False, soft_wrap=True)
-    told = f"exported rows: {exported.rows} of {exported.episodes} of {exported.episodes + len(exported.refused)} episodes in {path}"
+    told = f"exported {exported.rows} rows, of {exported.episodes} of {exported.episodes + len(exported.refused)} episodes, to {path}"
     console.print(told, highlight=False, markup=False, soft_wrap=True)
     return not exported.refused
 

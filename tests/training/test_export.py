@@ -89,7 +89,7 @@ def test_judge_exports_and_ends_with_1_where_an_episode_is_refused(judge, tmp_pa
     code, said, _ = judge("--export", tmp_path / "rows.jsonl")
     assert code == 1
     assert "not exported: pi-in-local-no_verdict: the scripted engine says" in said
-    assert "exported rows: 0 of 0 of 1 episodes" in said
+    assert "exported 0 rows, of 0 of 1 episodes, to " in said
     code, said, _ = judge("--export", tmp_path / "rows.jsonl", "--rehearsal")
     assert code == 0
     (row,) = lines(tmp_path / "rows.jsonl")
