@@ -111,7 +111,8 @@ def test_an_unknown_name_lists_what_is_near_and_what_is_known():
     with pytest.raises(SeamError) as caught:
         SeamTable.load().get("mini-swe-agnet")
     assert str(caught.value).startswith("there is no harness 'mini-swe-agnet'; did you mean mini-swe-agent? known: ")
-    with pytest.raises(SeamError, match=r"^there is no harness 'qqqqqq'; known: .*mini-swe-agent, .*pi.*; .* your own is named with --seams$"):
+    known = r"^there is no harness 'qqqqqq'; known: .*mini-swe-agent, .*pi.*; .* your own is named with --seams$"
+    with pytest.raises(SeamError, match=known):
         SeamTable.load().get("qqqqqq")
 
 
