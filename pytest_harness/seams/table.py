@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import difflib
 import json
 import re
@@ -11,8 +12,10 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
+from packaging.specifiers import InvalidSpecifier, SpecifierSet
 from pydantic import ValidationError
 
+from pytest_harness.requirements import read_set
 from pytest_harness.resources import resource
 from pytest_harness.seams.faults import describe
 from pytest_harness.seams.placeholders import merge, placeholders
@@ -169,11 +172,33 @@ def _seam_of(document: dict[str, Any], where: str) -> Seam:
     ]
     if seam.fast and seam.slow:
         faults.append("slow: found, but fast says the opposite; remove one of the two")
+    faults += _faults_of_excuses(seam)
     if seam.outside and seam.agent.harbor is None:
         faults.append("agent.command: found, but what is installed with Harbor is started by agent.harbor")
     if faults:
         raise SeamError("\n".join(f"{where}: {fault}" for fault in faults))
     return seam
+
+
+def _faults_of_excuses(seam: Seam) -> Iterator[str]:
+    """An entry of what nobody requires says nothing, and one without versions or a day excuses nothing or everything."""
+    for table, entries in (("known_failures", seam.known_failures), ("deviations", seam.deviations)):
+        yield from (f"{table}: {each.requirement} found, a requirement expected" for each in entries if each.requirement not in _required())
+    yield from (f"known_failures: {each.requirement} found without a reason" for each in seam.known_failures if not each.reason.strip())
+    for each in seam.deviations:
+        try:
+            SpecifierSet(each.versions)
+        except InvalidSpecifier:
+            yield f'deviations: {each.requirement}: versions "{each.versions}" found, a specifier such as ">=0.26,<0.27" expected'
+        try:
+            datetime.date.fromisoformat(each.expires)
+        except ValueError:
+            yield f'deviations: {each.requirement}: expires "{each.expires}" found, a day such as "2027-03-01" expected'
+
+
+@cache
+def _required() -> frozenset[str]:
+    return frozenset(each.id for each in read_set())
 
 
 def _bundled_scenarios(seam: Seam) -> Iterator[str]:

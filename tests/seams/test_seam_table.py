@@ -349,3 +349,33 @@ def fault_of(folder: Path, text: str) -> str:
     with pytest.raises(SeamError) as caught:
         read_seams(row(folder, text))
     return str(caught.value)
+
+
+EXCUSE = """
+[[deviations]]
+requirement = "PAR-001"
+reason = "it loses one"
+link = "https://example.org/1"
+subject = "harbor"
+versions = ">=0.26,<0.27"
+expires = "2027-03-01"
+"""
+
+
+@pytest.mark.parametrize(
+    ("right", "wrong", "sentence"),
+    [
+        ("PAR-001", "PAR-999", "deviations: PAR-999 found, a requirement expected"),
+        (">=0.26,<0.27", "all of them", 'deviations: PAR-001: versions "all of them" found, a specifier such as'),
+        ("2027-03-01", "never", 'deviations: PAR-001: expires "never" found, a day such as'),
+        ("2027-03-01", "9999-99-99", 'deviations: PAR-001: expires "9999-99-99" found, a day such as'),
+    ],
+)
+def test_a_deviation_that_would_excuse_nothing_or_for_ever_is_refused(tmp_path, right, wrong, sentence):
+    assert sentence in fault_of(tmp_path, ROW + EXCUSE.replace(right, wrong))
+
+
+def test_a_known_failure_of_what_nobody_requires_or_without_a_reason_is_refused(tmp_path):
+    known = '[[known_failures]]\nrequirement = "PAR-999"\nreason = "it loses one"\n'
+    assert "known_failures: PAR-999 found, a requirement expected" in fault_of(tmp_path, ROW + known)
+    assert "PAR-001 found without a reason" in fault_of(tmp_path, ROW + known.replace("PAR-999", "PAR-001").replace("it loses one", " "))
