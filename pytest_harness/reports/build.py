@@ -81,6 +81,7 @@ def _key(verdict: SeamVerdict) -> tuple[str, str, str, str]:
 
 
 def _seam(verdict: SeamVerdict, context: _Context) -> ReportedSeam:
+    seams = [rollout.manifest.seam for rollout in verdict.rollouts]  # one row, which may have come to say more between them
     return ReportedSeam(
         name=context.names[_key(verdict)],
         harness=verdict.harness,
@@ -88,7 +89,7 @@ def _seam(verdict: SeamVerdict, context: _Context) -> ReportedSeam:
         row=verdict.row,
         sandbox=verdict.sandbox,
         dialect=verdict.rollouts[0].manifest.seam.dialect,
-        scenarios=verdict.rollouts[0].manifest.seam.scenarios,
+        scenarios=tuple(dict.fromkeys(name for seam in seams for name in seam.scenarios)),
         status=verdict.status,
         why=verdict.why,
         required=verdict.required,
@@ -100,7 +101,7 @@ def _seam(verdict: SeamVerdict, context: _Context) -> ReportedSeam:
         requirements=tuple(_requirement(requirement, verdict.rollouts, context) for requirement in verdict.requirements),
         attempts=tuple(_attempt(rollout, context.folders) for rollout in verdict.rollouts),
         stale_deviations=tuple(f"{stale.requirement}: {stale.reason} ({stale.link})" for stale in verdict.stale),
-        known_failures=verdict.rollouts[0].manifest.seam.known_failures,
+        known_failures=tuple(dict.fromkeys(each for seam in seams for each in seam.known_failures)),
     )
 
 

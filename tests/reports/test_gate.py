@@ -8,11 +8,14 @@ import pytest
 
 from pytest_harness import cli
 from pytest_harness.evidence import KnownFailure
+from pytest_harness.reports.build import build_report
 from pytest_harness.reports.counts import is_binding, is_broken
 from pytest_harness.reports.entries import VERDICT, entries
 from pytest_harness.reports.gate import Gate, GateError
 from pytest_harness.requirements import load_catalogue
 from pytest_harness.resources import resource
+from pytest_harness.saboteurs.surgery import with_manifest
+from pytest_harness.verdict import Rollout, seam_verdicts
 
 TODAY = datetime.date(2026, 12, 1)
 BROKEN = "LGP-003"
@@ -259,3 +262,18 @@ def test_the_command_is_held_to_the_same_gate(folder, tmp_path, capsys):
     assert code == 1
     assert "pi:LGP-003 expired on 2020-01-01" in said
     assert json.loads((tmp_path / "report.json").read_text())["ok"] is True
+
+
+def test_a_report_of_evidence_between_which_the_row_came_to_say_more_says_all_of_it(healthy, tmp_path):
+    known = KnownFailure(requirement="PAR-001", reason="it loses one")
+    said = ({"scenarios": ("edit_file",)}, {"scenarios": ("edit_file", "explore"), "known_failures": (known,)})
+    evidences = [healthy.pi(attempt=number) for number in (1, 2)]
+    rows = [each.manifest.seam.model_copy(update=more) for each, more in zip(evidences, said, strict=True)]
+    changed = [with_manifest(each, seam=row) for each, row in zip(evidences, rows, strict=True)]
+    catalogue = load_catalogue("2026.12")
+    folders = {each.manifest.attempt_id: tmp_path for each in changed}
+    report = build_report(
+        seam_verdicts([Rollout.of(each, catalogue) for each in changed], catalogue), catalogue=catalogue, run_id="run", folders=folders
+    )
+    (seam,) = report.seams
+    assert (seam.scenarios, seam.known_failures) == (("edit_file", "explore"), (known,))
