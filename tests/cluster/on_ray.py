@@ -59,8 +59,9 @@ class Nodes:
 
     @property
     def other_plays(self):
-        """Whether a rollout runs on the other node: its working folder is there."""
-        return any((self.place / "other").glob("harness-rollout-*/evidence/.running/*"))
+        """Whether a rollout runs on the other node: below its Ray there is a sandbox."""
+        (raylet,) = self._other.all_processes["raylet"]
+        return "bwrap" in map(program_of, descendants(raylet.process.pid))
 
     def end(self):
         self._cluster.shutdown()
@@ -68,8 +69,19 @@ class Nodes:
 
 def descendants(pid):
     """The processes that a process has started, and theirs."""
-    children = [int(child) for task in Path(f"/proc/{pid}/task").iterdir() for child in (task / "children").read_text().split()]
+    try:
+        children = [int(child) for task in Path(f"/proc/{pid}/task").iterdir() for child in (task / "children").read_text().split()]
+    except OSError:  # it has just ended
+        return []
     return children + [each for child in children for each in descendants(child)]
+
+
+def program_of(pid):
+    """The name of what a process runs; empty if it has ended."""
+    try:
+        return Path(f"/proc/{pid}/comm").read_text().strip()
+    except OSError:
+        return ""
 
 
 def processes_of(place):
@@ -99,6 +111,8 @@ def wait_for_the_end_of(pids):
 def nodes():
     os.environ |= {"RAY_USAGE_STATS_ENABLED": "0", "RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": secrets.token_hex(32)}
     with tempfile.TemporaryDirectory(prefix="hc-", dir="/tmp", ignore_cleanup_errors=True) as name:  # a socket's path is 107 bytes at most
+        os.environ["RAY_TMPDIR"] = name  # below it Ray writes down the head's address, where no earlier cluster made the folder for it
+        (Path(name) / "ray").mkdir()
         made = Nodes(Path(name))
         try:
             yield made
