@@ -94,6 +94,16 @@ def test_the_same_command_again_runs_only_what_is_gone(collected):
     assert read_evidence(gone).manifest.attempt_id == json.loads(after[-1])["mark"]
 
 
+def one_sentence_says(said, capsys):
+    """Run the command, which refuses its input."""
+    with pytest.raises(SystemExit) as ended:
+        cli.main()
+    told = capsys.readouterr()
+    assert ended.value.code == cli.USAGE_ERROR
+    assert said in told.err
+    assert told.err.count("\n") == 1
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
@@ -119,12 +129,7 @@ def test_the_same_command_again_runs_only_what_is_gone(collected):
 )
 def test_bad_input_of_a_rollout_is_one_sentence(monkeypatch, capsys, arguments, said):
     monkeypatch.setattr(sys, "argv", ["harness-conformance", "rollout", f"--seams={SEAMS}", *arguments])
-    with pytest.raises(SystemExit) as ended:
-        cli.main()
-    told = capsys.readouterr()
-    assert ended.value.code == cli.USAGE_ERROR
-    assert said in told.err
-    assert told.err.count("\n") == 1
+    one_sentence_says(said, capsys)
 
 
 @pytest.mark.parametrize(
@@ -143,12 +148,7 @@ def test_an_extra_that_is_missing_is_named(monkeypatch, capsys, module, argument
     for name in ("pytest_harness.filesystems", "pytest_harness.collect.landing"):
         monkeypatch.delitem(sys.modules, name, raising=False)
     monkeypatch.setattr(sys, "argv", ["harness-conformance", "rollout", f"--seams={SEAMS}", "--harness=tiny-agent", *arguments])
-    with pytest.raises(SystemExit) as ended:
-        cli.main()
-    told = capsys.readouterr()
-    assert ended.value.code == cli.USAGE_ERROR
-    assert said in told.err
-    assert told.err.count("\n") == 1
+    one_sentence_says(said, capsys)
 
 
 def kind(installed=None):
