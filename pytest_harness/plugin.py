@@ -73,7 +73,7 @@ def pytest_addoption(parser: pytest.Parser, pluginmanager: pytest.PytestPluginMa
         "--conformance-full-matrix",
         dest="harness_full_matrix",
         action="store_true",
-        help="with --harness=all: every scenario of every variant and slow row in every sandbox, not only each pair; short: --full-matrix",
+        help="everything: with --harness=all every pair, variant and slow row, with --engine=vllm faults too; short: --full-matrix",
     )
     option("attempts", "N", "tries of each rollout (default: 1)", default=DEFAULTS["attempts"], parse=int)
     option("shard", "I/N", "only this part of the rollouts, such as 3/8; harness-conformance report --merge joins the parts")

@@ -56,9 +56,6 @@ class ConformanceSession:
         self._prepared = False
         if config.args_source is not pytest.Config.ArgsSource.ARGS:
             config.args = [str(resource("conformance", "seam", "test_seam.py"))]
-        if getattr(config.option, "dist", "no") == "load":
-            # A worker that waits for another's rollout does nothing meanwhile: keep the tests of an attempt together.
-            config.option.dist = "loadgroup"
 
     # -- xdist ------------------------------------------------------------------------------------------------------------
 
@@ -68,6 +65,15 @@ class ConformanceSession:
         node.workerinput["harness_run_id"] = self.plan.run_id
         if self.plan.pool is not None and self.plan.pool.engine is not None:
             node.workerinput["harness_engine"] = self.plan.pool.engine.to_json()
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_xdist_make_scheduler(self, config: pytest.Config, log: Any) -> object:
+        """Keep the tests of an attempt on one worker, where nobody chose how they are dealt out."""
+        if config.getoption("dist") != "load":
+            return None
+        from pytest_harness.session.scheduling import AttemptScheduling  # noqa: PLC0415 (xdist need not be there)
+
+        return AttemptScheduling(config, log, self.standard)
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_xdist_node_collection_finished(self, ids: Sequence[str]) -> None:
@@ -115,7 +121,7 @@ class ConformanceSession:
             metafunc.parametrize("harness_attempt", single + self._unavailable())
 
     def _group(self, attempt: Attempt) -> list[pytest.MarkDecorator]:
-        """Keeps the tests of an attempt on one xdist worker. Without xdist the mark is unknown, and a host may be strict about those."""
+        """For ``--dist=loadgroup``. Without xdist the mark is unknown, and a host may be strict about those."""
         return [pytest.mark.xdist_group(attempt.id)] if self.config.pluginmanager.hasplugin("xdist") else []
 
     def _unavailable(self) -> list[pytest.ParameterSet]:

@@ -3,13 +3,14 @@
 A named harness runs in every sandbox and every scenario. For those that ``all`` or ``fast`` reached, a choice of *pairs* is enough by
 default where there is more than one sandbox: each harness meets each sandbox, each harness each scenario, and each sandbox each scenario at
 least once. Variants are one program: of each, only what shows its wire runs, the rest on the row itself. The same of a row that is slow, so
-that a whole table ends while somebody waits. What the choice leaves out is told, never dropped.
+that a whole table ends while somebody waits. A fault that we play is the same whatever engine is behind it: a scenario with one runs on
+the scripted engine, also of a named harness. What the choice leaves out is told, never dropped.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations
 from typing import NamedTuple
@@ -24,6 +25,7 @@ FAST_SCENARIO = "edit_file"
 """The scenario of the fast tier, where none is named."""
 WIRE_SCENARIOS = frozenset({"edit_file", "explore", "parallel_calls"})
 """What shows a wire: all that a group runs of a variant, whose program is judged by everything else on another wire, and of a slow row."""
+FAULTY = "its fault is played by us, on whichever engine, and the scripted one shows it; --scenario or --full-matrix runs it here too"
 PAIRWISE = "each of its pairs runs in another combination; --full-matrix runs this one too"
 
 
@@ -61,11 +63,16 @@ class Choice:
     left_out: tuple[Omission, ...]
 
 
-def wanted(seam: Seam, groups: frozenset[str], scenarios: Sequence[str]) -> Wanted:
-    """What is asked of a row that these groups reached; none of them if it was named. ``scenarios`` are those of the command line."""
-    if scenarios or not groups or ALL in groups:
-        spared = {} if scenarios or not groups else _spared(seam)
-        return Wanted(seam, tuple(dict.fromkeys(scenarios or seam.scenarios)), named=not groups, spared=spared)
+def wanted(seam: Seam, groups: frozenset[str], scenarios: Sequence[str], faulty: Collection[str] = ()) -> Wanted:
+    """What is asked of a row that these groups reached; none of them if it was named. ``scenarios`` are those of the command line.
+
+    ``faulty`` are the scenarios whose faults another engine than this run's shows as well.
+    """
+    if scenarios:
+        return Wanted(seam, tuple(dict.fromkeys(scenarios)), named=not groups)
+    if not groups or ALL in groups:
+        spared = {name: FAULTY for name in seam.scenarios if name in faulty}
+        return Wanted(seam, seam.scenarios, named=not groups, spared=spared | (_spared(seam) if groups else {}))
     return Wanted(seam, (FAST_SCENARIO if FAST_SCENARIO in seam.scenarios else seam.scenarios[0],), named=False)
 
 

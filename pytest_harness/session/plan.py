@@ -206,7 +206,8 @@ def _live(config: pytest.Config, run_id: str, catalogue: Catalogue) -> Plan:
                 needs = scenarios[name].needs
                 raise pytest.UsageError(f"--scenario {name} needs {needs}, and the row of {seam.name} has none; ask another harness for it")
     able = [seam for seam in seams.values() if played[seam.name] or not asked]
-    rows = [wanted(seam, groups.get(seam.name, frozenset()), played[seam.name]) for seam in able]
+    faulty = () if engine == SCRIPTED else [name for name in scenarios if scenarios[name].faults]
+    rows = [wanted(seam, groups.get(seam.name, frozenset()), played[seam.name], faulty) for seam in able]
     choice = choose(rows, sandboxes, full_matrix=config.getoption("harness_full_matrix"))
     if not choice.cells:
         raise pytest.UsageError(_nothing_to_run(names, choice))

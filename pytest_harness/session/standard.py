@@ -25,8 +25,12 @@ _SHOWN = 3
 
 def name_of(nodeid: str) -> str:
     """The name of a test with its parameters, without its file and without what xdist puts behind it."""
-    test, _, parameters = nodeid.partition("[")
-    return f"{test.rpartition('::')[2]}[{parameters.rpartition(']')[0]}]"
+    return f"{nodeid.partition('[')[0].rpartition('::')[2]}[{parameters_of(nodeid)}]"
+
+
+def parameters_of(name: str) -> str:
+    """The parameters of a test, by its name or its node id; empty where it has none."""
+    return name.partition("[")[2].rpartition("]")[0]
 
 
 def standard_tests(plan: Plan) -> dict[str, Attempt]:
@@ -40,8 +44,8 @@ def standard_tests(plan: Plan) -> dict[str, Attempt]:
 
 def attempts_of(tests: Mapping[str, Attempt], nodeids: Iterable[str]) -> list[Attempt]:
     """The attempts that these tests need, whoever wrote them, each once; ``tests`` are the standard ones."""
-    chosen = {name_of(nodeid).partition("[")[2] for nodeid in nodeids}
-    return list({attempt.id: attempt for name, attempt in tests.items() if name.partition("[")[2] in chosen}.values())
+    chosen = set(map(parameters_of, nodeids))
+    return list({attempt.id: attempt for name, attempt in tests.items() if parameters_of(name) in chosen}.values())
 
 
 @dataclass

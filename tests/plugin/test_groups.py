@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from pytest_harness.scenarios import ScenarioTable
 from pytest_harness.seams import SeamTable
 from pytest_harness.session.choice import FAST_SCENARIO
 
@@ -26,6 +27,15 @@ def test_the_fast_tier_is_one_scenario_of_each_row_that_is_fast(tmp_path, run_py
 def test_a_named_harness_beside_the_fast_tier_runs_all_of_its_scenarios(tmp_path, run_pytest):
     rollouts = collected(run_pytest, tmp_path, "--harness=fast", "--harness=pi")
     assert {each for each in rollouts if each.startswith("pi-in-")} == {f"pi-in-local-{name}" for name in SeamTable.load()["pi"].scenarios}
+
+
+def test_on_a_real_engine_only_the_full_matrix_has_the_faults_that_we_play(tmp_path, run_pytest):
+    scenarios, declared = ScenarioTable.load(), SeamTable.load()["pi"].scenarios
+    real = ("--harness=pi", "--engine=vllm", "-k", "test_rollout")
+    without = [f"pi-in-local-{name}" for name in declared if not scenarios[name].faults]
+    assert collected(run_pytest, tmp_path, *real) == without
+    assert collected(run_pytest, tmp_path, *real, "--full-matrix") == [f"pi-in-local-{name}" for name in declared] != without
+    assert collected(run_pytest, tmp_path, *real, "--scenario=cut_call") == ["pi-in-local-cut_call"]
 
 
 ONE_TEST_EACH = ("--harness=all", "--scenario=explore", "-k", "test_rollout")

@@ -9,6 +9,7 @@ import shutil
 import subprocess
 import sys
 from collections import Counter
+from itertools import groupby
 from pathlib import Path
 
 import jsonschema
@@ -75,6 +76,15 @@ def test_each_attempt_ran_once_over_all_workers(ran, evidence):
     assert len({manifest.run_id for manifest in manifests}) == 1
     ran_by = {folder: (folder / "manifest.json").stat().st_mtime_ns for folder in find_evidence(evidence)}
     assert len(set(ran_by.values())) == len(SCENARIOS)
+
+
+def test_an_attempt_is_judged_where_it_was_rolled_out_before_the_next_begins(ran):
+    order = {}
+    for worker, attempt in re.findall(r"^\[(gw\d)\].*::test_\w+\[(tiny-agent-in-local-[a-z_]+)", ran[1].stdout, re.MULTILINE):
+        order.setdefault(worker, []).append(attempt)
+    turns = [attempt for worker in order.values() for attempt, _ in groupby(worker)]
+    assert sorted(turns) == [f"tiny-agent-in-local-{scenario}" for scenario in SCENARIOS]
+    assert len(order) == 2
 
 
 def test_the_test_ids_read_as_harness_in_sandbox_scenario(ran):

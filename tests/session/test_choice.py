@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from pytest_harness.seams import Seam
 from pytest_harness.session import choice
-from pytest_harness.session.choice import FAST_SCENARIO, PAIRWISE, Cell, Wanted, choose, pairs, pairwise, wanted
+from pytest_harness.session.choice import FAST_SCENARIO, FAULTY, PAIRWISE, Cell, Wanted, choose, pairs, pairwise, wanted
 
 NAMES = st.lists(st.sampled_from("abcdefgh"), min_size=1, max_size=6, unique=True)
 TABLES = st.dictionaries(st.sampled_from(["pi", "codex", "goose", "vibe", "cline"]), NAMES, min_size=1)
@@ -118,6 +118,16 @@ def test_of_a_slow_row_only_what_shows_its_wire_runs_unless_it_or_the_scenario_i
     assert len(choose([wanted(slow, everything, [])], ["local"], full_matrix=True).cells) == 3
     assert wanted(slow, everything, ["cut_call"]).spared == {}
     assert wanted(slow, frozenset(), []).spared == {}
+
+
+@pytest.mark.parametrize("groups", [frozenset(), frozenset({"all"})])
+def test_a_fault_that_we_play_is_left_to_the_scripted_engine_unless_its_scenario_is_named(groups):
+    told = wanted(row(), groups, [], faulty=["cut_call", "rate_limited"])
+    chosen = choose([told], ["local"], full_matrix=False)
+    assert [cell.scenario for cell in chosen.cells] == ["explore", FAST_SCENARIO]
+    assert [tuple(each) for each in chosen.left_out] == [(Cell("pi", "local", "cut_call"), FAULTY)]
+    assert len(choose([told], ["local"], full_matrix=True).cells) == 3
+    assert wanted(row(), groups, ["cut_call"], faulty=["cut_call"]).spared == {}
 
 
 @pytest.mark.parametrize("groups", [frozenset(), frozenset({"all"})])
