@@ -483,7 +483,7 @@ def publish(
     readme: Annotated[Path | None, typer.Option(metavar="FILE", help="A page whose table between the markers is made anew.")] = None,
     seams: Seams = None,
 ) -> None:
-    """Publish the report of each seam and the matrix, from a run's evidence. Exit code 1 if something is left to be run again."""
+    """Publish the report of each seam and the matrix, from a run's evidence. Exit code 1 if nothing was, or something is to be run again."""
     from pytest_harness.reports.publish import publish as publish_reports  # noqa: PLC0415 (only this command publishes)
 
     outcome = publish_reports(evidence, into, seams=SeamTable.load(*(seams or ())), catalogue=load_catalogue(None), readme=readme)
@@ -491,7 +491,7 @@ def publish(
     for sentence in (*(f"not published: {each}" for each in outcome.passed_over), *(f"open: {each}" for each in outcome.open)):
         console.print(sentence, highlight=False, markup=False, soft_wrap=True)
     console.print(f"{len(outcome.written)} reports published in {into}", highlight=False, markup=False, soft_wrap=True)
-    raise SystemExit(1 if outcome.open else 0)
+    raise SystemExit(1 if outcome.open or not outcome.written else 0)
 
 
 @app.command()
@@ -632,7 +632,9 @@ def doctor(
     if clear:
         console.print(f"{decimal(work.clear(names=names or None))} freed", highlight=False)
         return
-    lines = work.inspect(SeamTable.load(*(seams or ())), here=places)
+    table = SeamTable.load(*(seams or ()))
+    with console.status("looking at what is here") if console.is_terminal else contextlib.nullcontext():
+        lines = work.inspect(table, here=places)
     rows = Table(box=None, pad_edge=False, show_header=False)
     for line in lines:
         size = "" if line.size is None else decimal(line.size)

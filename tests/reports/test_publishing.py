@@ -337,6 +337,14 @@ def test_the_command_refuses_a_folder_without_evidence(tmp_path):
     assert "Traceback" not in done.stderr
 
 
+def test_the_command_is_red_where_it_published_nothing(tmp_path, write):
+    write(tmp_path / "evidence", "pi")
+    done = command(tmp_path / "evidence", "--into", tmp_path / "reports")
+    assert done.returncode == 1
+    assert "not published: pi 1.6.0 in local: it was run with another row than the table has now" in done.stdout
+    assert "0 reports published" in done.stdout
+
+
 def test_the_reports_of_this_project_the_seam_table_and_the_readme_say_the_same(catalogue):
     found = list(disagreements(ROOT / "reports", SeamTable.load(), catalogue, ROOT / "README.md"))
     assert not found, "\n".join(found)
