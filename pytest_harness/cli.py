@@ -483,7 +483,7 @@ def publish(
     readme: Annotated[Path | None, typer.Option(metavar="FILE", help="A page whose table between the markers is made anew.")] = None,
     seams: Seams = None,
 ) -> None:
-    """Publish the report of each seam and the matrix, from a run's evidence. Exit code 1 if nothing was, or something is to be run again."""
+    """Publish the report of each seam and the matrix, from evidence. Exit code 1 if nothing was, or something is to be run again."""
     from pytest_harness.reports.publish import publish as publish_reports  # noqa: PLC0415 (only this command publishes)
 
     outcome = publish_reports(evidence, into, seams=SeamTable.load(*(seams or ())), catalogue=load_catalogue(None), readme=readme)
