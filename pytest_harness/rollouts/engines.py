@@ -152,11 +152,25 @@ def shared_vllm(
         with _own_vllm(model, log, say, waiting) as shared:
             yield shared
         return
+    with begun_vllm(log, say, waiting, cache=cache) as (shared, wait):
+        wait()
+        yield shared
+
+
+@contextmanager
+def begun_vllm(
+    log: Path, say: Callable[[str], None], waiting: Callable[[float], None] = lambda _: None, *, cache: Cache | None = None
+) -> Iterator[tuple[SharedEngine, Callable[[], None]]]:
+    """The vLLM for the CPU as soon as it was told to start, and what waits until it answers. Both raise ProvisionError or EngineError."""
     vllm = obtain_vllm(Cache() if cache is None else cache, say)
     say(f"starting vLLM {vllm.version} with the trained policy; its log is {log}")
-    with serve(cpu_command(vllm.python, vllm.policy), name=POLICY_MODEL, log=log, waiting=waiting) as serving:
-        say("vLLM is ready")
-        yield SharedEngine(
+    with serve(cpu_command(vllm.python, vllm.policy), name=POLICY_MODEL, log=log, waiting=waiting, wait=False) as serving:
+
+        def wait() -> None:
+            serving.wait()
+            say("vLLM is ready")
+
+        shared = SharedEngine(
             url=serving.url,
             api_key=serving.api_key,
             model=serving.model,
@@ -165,6 +179,7 @@ def shared_vllm(
             digests={"vllm": vllm.digest, "model": vllm.policy_digest},
             policy=True,
         )
+        yield shared, wait
 
 
 @contextmanager

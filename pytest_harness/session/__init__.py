@@ -5,7 +5,9 @@ Registered as a plugin only when a subject was named on the command line.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
+import contextlib
+import importlib
+from collections.abc import Callable, Generator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -54,6 +56,7 @@ class ConformanceSession:
         self.standard = standard_tests(self.plan)
         self.guard = Guard(dict.fromkeys(self.standard))
         self._prepared = False
+        self._wait_for_engine: Callable[[], None] = lambda: None
         if config.args_source is not pytest.Config.ArgsSource.ARGS:
             config.args = [str(resource("conformance", "seam", "test_seam.py"))]
 
@@ -93,9 +96,9 @@ class ConformanceSession:
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_sessionstart(self) -> None:
-        """Start the engine that all rollouts share, before any worker starts; it ends with this process, however that ends."""
+        """Start the engine that all rollouts share, before any worker; it ends with this process, however that ends."""
         if self.plan.engine == VLLM and not self.is_worker and not self.config.option.collectonly:
-            start_vllm(self.config, self.plan, self.progress)
+            self._wait_for_engine = start_vllm(self.config, self.plan, self.progress)
 
     # -- collection -------------------------------------------------------------------------------------------------------
 
@@ -132,6 +135,13 @@ class ConformanceSession:
         """Hear what was taken away in the open."""
         self.guard.deselect(item.nodeid for item in items)
 
+    @pytest.hookimpl(trylast=True)
+    def pytest_collection_finish(self) -> None:
+        """A worker imports what rolls out while the first process still gets ready: Harbor takes seconds."""
+        if self.is_worker and self.plan.live and not self._collects_only:
+            with contextlib.suppress(ImportError):  # each rollout says it itself
+                importlib.import_module("pytest_harness.rollouts.rollout")
+
     # -- running ----------------------------------------------------------------------------------------------------------
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
@@ -155,6 +165,7 @@ class ConformanceSession:
             prepare(self.plan, attempts_of(self.standard, nodeids), self.progress.say)
         except Unready as error:
             raise pytest.UsageError(str(error)) from None
+        self._wait_for_engine()
 
     # -- reporting --------------------------------------------------------------------------------------------------------
 

@@ -7,6 +7,7 @@ in the first request.
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 import secrets
 import shutil
@@ -74,6 +75,8 @@ class Serving:
     model: str
     log: Path
     pid: int
+    wait: Callable[[], None] = field(repr=False)
+    """Waits until it answers. Raises EngineError if it does not."""
 
 
 def cpu_command(python: Path, model: Path) -> list[str]:
@@ -108,10 +111,12 @@ def serve(
     environment: Mapping[str, str] = CPU_ENVIRONMENT,
     ready_seconds: float = READY_SECONDS,
     waiting: Callable[[float], None] = lambda _: None,
+    wait: bool = True,
 ) -> Iterator[Serving]:
     """Serve a model under ``name`` until the context is left. ``command`` is what runs vLLM's server with that model.
 
-    ``waiting`` is told every quarter of a second how many seconds the start has taken. Raises EngineError.
+    ``waiting`` is told every quarter of a second how many seconds the start has taken. With ``wait=False`` the server may not answer yet.
+    Raises EngineError.
     """
     port, key = _free_port(), secrets.token_urlsafe(32)
     arguments = [f"--served-model-name={name}", "--host=127.0.0.1", f"--port={port}", *flags]
@@ -125,9 +130,12 @@ def serve(
             stderr=subprocess.STDOUT,
             start_new_session=True,
         )
+    url = f"http://127.0.0.1:{port}"
+    ready = functools.partial(_wait_until_ready, process, f"{url}/health", log, ready_seconds, waiting)
     try:
-        _wait_until_ready(process, f"http://127.0.0.1:{port}/health", log, ready_seconds, waiting)
-        yield Serving(f"http://127.0.0.1:{port}/v1", key, name, log, process.pid)
+        if wait:
+            ready()
+        yield Serving(f"{url}/v1", key, name, log, process.pid, ready)
     finally:
         _stop(process)
 
