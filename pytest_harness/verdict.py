@@ -253,13 +253,14 @@ def standing_of(cells: list[set[str]]) -> Standing:
 
 
 def _stale(valid: list[Rollout], requirements: tuple[RequirementVerdict, ...]) -> tuple[Deviation, ...]:
-    """The deviations in range whose requirement was exercised and never broken; none while a scenario that may show it was not run."""
+    """The deviations in range whose requirement was exercised and never broken, save those that are seen in some runs only; none while a
+    scenario that may show it was not run."""
     manifests = [rollout.manifest for rollout in valid]
     if not {name for manifest in manifests for name in manifest.seam.scenarios} <= {manifest.scenario.name for manifest in manifests}:
         return ()
     passed = {verdict.requirement.id for verdict in requirements if verdict.standing == "passed" and not verdict.requirement.draft}
     in_range = dict.fromkeys(deviation for manifest in manifests for deviation in deviations_in_range(manifest))
-    return tuple(deviation for deviation in in_range if deviation.requirement in passed)
+    return tuple(deviation for deviation in in_range if deviation.requirement in passed and not deviation.flaky)
 
 
 def _status(

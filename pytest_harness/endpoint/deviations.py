@@ -28,8 +28,6 @@ class EngineDeviation(Deviation):
     """None: an engine is asked case by case."""
     mode: str = ""
     """What the name of the case contains."""
-    flaky: bool = False
-    """Whether it is seen in some runs only, so that one in which it is not does not make the entry stale."""
 
     def holds(self, subject: str, version: str) -> bool:
         """Whether this version of this engine has the fault."""

@@ -132,6 +132,8 @@ class Deviation(Record):
     """A regular expression that is found in whatever is seen of this fault; any other way to break the requirement is not excused."""
     scenarios: tuple[str, ...] = ()
     """The scenarios in which it is seen; empty for any."""
+    flaky: bool = False
+    """Whether it is seen in some runs only, so that one in which it is not does not make the entry stale."""
 
 
 class KnownFailure(Record):

@@ -446,5 +446,6 @@ def _leave_out_defaults(told: dict[str, Any], seam: Seam) -> None:
         if key in table and getattr(part, key) == type(part).model_fields[key].get_default(call_default_factory=True):
             del table[key]
     for deviation in told["deviations"]:
-        if not deviation["scenarios"]:
-            del deviation["scenarios"]
+        for key in ("scenarios", "flaky"):
+            if not deviation[key]:
+                del deviation[key]

@@ -326,11 +326,9 @@ def test_a_known_deviation_of_a_scenario_that_does_not_judge_the_row_is_a_fault(
     assert "deviations: ATF-004 is said to fail in fly, which is no scenario of this row" in fault_of(tmp_path, ROW + known)
 
 
-def test_the_digest_tells_in_which_scenarios_a_deviation_is_known_and_does_not_change_where_none_is_named(tmp_path):
-    digests = [
-        read_seams(row(tmp_path, ROW + DEVIATION + scenarios))[0].facts.digest
-        for scenarios in ("", "scenarios = []\n", 'scenarios = ["edit_file"]\n')
-    ]
+@pytest.mark.parametrize(("default", "told"), [("scenarios = []", 'scenarios = ["edit_file"]'), ("flaky = false", "flaky = true")])
+def test_the_digest_tells_where_a_deviation_is_known_and_does_not_change_where_that_is_not_said(tmp_path, default, told):
+    digests = [read_seams(row(tmp_path, f"{ROW}{DEVIATION}{said}\n"))[0].facts.digest for said in ("", default, told)]
     assert digests[0] == digests[1] != digests[2]
 
 

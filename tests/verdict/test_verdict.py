@@ -77,8 +77,9 @@ def test_a_known_deviation_may_occur_in_a_scenario_that_was_not_run(healthy, rol
     assert (found.stale, found.status) == ((), "untested")
 
 
-def test_a_known_deviation_of_another_version_is_not_missed(healthy, rollouts):
-    deviations = tuple(deviation.model_copy(update={"versions": "<0.26"}) for deviation in healthy.mini().manifest.seam.deviations)
+@pytest.mark.parametrize("other", [{"versions": "<0.26"}, {"flaky": True}])
+def test_a_known_deviation_of_another_version_or_of_some_runs_only_is_not_missed(healthy, rollouts, other):
+    deviations = tuple(deviation.model_copy(update=other) for deviation in healthy.mini().manifest.seam.deviations)
 
     def claim(evidence):
         return with_manifest(evidence, seam=evidence.manifest.seam.model_copy(update={"deviations": deviations}))
