@@ -69,7 +69,7 @@ class ConformanceSession:
         if self.plan.pool is not None and self.plan.pool.engine is not None:
             node.workerinput["harness_engine"] = self.plan.pool.engine.to_json()
 
-    @pytest.hookimpl(optionalhook=True)
+    @pytest.hookimpl(optionalhook=True, trylast=True)
     def pytest_xdist_make_scheduler(self, config: pytest.Config, log: Any) -> object:
         """Keep the tests of an attempt on one worker, where nobody chose how they are dealt out."""
         if config.getoption("dist") != "load":
@@ -139,7 +139,7 @@ class ConformanceSession:
     def pytest_collection_finish(self) -> None:
         """A worker imports what rolls out while the first process still gets ready: Harbor takes seconds."""
         if self.is_worker and self.plan.live and not self._collects_only:
-            with contextlib.suppress(ImportError):  # each rollout says it itself
+            with contextlib.suppress(Exception):  # each rollout says it itself
                 importlib.import_module("pytest_harness.rollouts.rollout")
 
     # -- running ----------------------------------------------------------------------------------------------------------

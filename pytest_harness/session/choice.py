@@ -72,7 +72,7 @@ def wanted(seam: Seam, groups: frozenset[str], scenarios: Sequence[str], faulty:
         return Wanted(seam, tuple(dict.fromkeys(scenarios)), named=not groups)
     if not groups or ALL in groups:
         spared = {name: FAULTY for name in seam.scenarios if name in faulty}
-        return Wanted(seam, seam.scenarios, named=not groups, spared=spared | (_spared(seam) if groups else {}))
+        return Wanted(seam, seam.scenarios, named=not groups, spared=(_spared(seam) if groups else {}) | spared)
     return Wanted(seam, (FAST_SCENARIO if FAST_SCENARIO in seam.scenarios else seam.scenarios[0],), named=False)
 
 

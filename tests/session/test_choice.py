@@ -130,6 +130,12 @@ def test_a_fault_that_we_play_is_left_to_the_scripted_engine_unless_its_scenario
     assert wanted(row(), groups, ["cut_call"], faulty=["cut_call"]).spared == {}
 
 
+@pytest.mark.parametrize("more", [{"variant_of": "codex"}, {"slow": True}])
+def test_of_a_variant_or_a_slow_row_a_fault_is_left_out_for_what_its_own_row_is_left_out_for_too(more):
+    rows = [wanted(row(**more), frozenset({"all"}), [], faulty=["cut_call"])]
+    assert [each.why for each in choose(rows, ["local"], full_matrix=False).left_out] == [FAULTY]
+
+
 @pytest.mark.parametrize("groups", [frozenset(), frozenset({"all"})])
 def test_what_a_row_leaves_out_by_itself_is_told_of_a_named_harness_too(groups):
     told = row(scenarios=("explore",), inapplicable={"cut_call": "it keeps half a call"})

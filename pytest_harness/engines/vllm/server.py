@@ -75,7 +75,7 @@ class Serving:
     model: str
     log: Path
     pid: int
-    wait: Callable[[], None] = field(repr=False)
+    wait: Callable[[], None] = field(repr=False, default=lambda: None)
     """Waits until it answers. Raises EngineError if it does not."""
 
 
